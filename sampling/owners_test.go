@@ -107,48 +107,6 @@ func TestOwnersBringAll(t *testing.T) {
 	}
 }
 
-// TestOwnersFollowTheScheme: when an owner takes part says nothing of which examples it brings; the
-// joint distribution is the product.
-func TestOwnersFollowTheScheme(t *testing.T) {
-	const n, owners = 4, 100000
-	s := sampling.EpochMinSep{Steps: n, MinSep: 2, EpochSteps: 3}
-	drawer := sampling.OwnerSampling{ExamplesPerOwner: 1}.Drawer(key("what"))
-	patternDistribution := soundEpoch(n, 2, 3)
-	seen := make([]int, 1<<(2*n)) // the steps, and those to which the owner brings the second of its two examples
-	draws(s, "when", owners, func(owner int, steps []int32) {
-		mask := 0
-		for _, step := range steps {
-			mask |= 1 << step
-			mask |= drawer.Append(nil, int64(owner), int(step), 2)[0] << (n + int(step))
-		}
-		seen[mask]++
-	})
-	distribution := func(second float64) []float64 {
-		p := make([]float64, len(seen))
-		for steps, prob := range patternDistribution {
-			for which := range 1 << n {
-				if which&^steps == 0 {
-					q := prob
-					for range bits.OnesCount(uint(which)) {
-						q *= second
-					}
-					for range bits.OnesCount(uint(steps &^ which)) {
-						q *= 1 - second
-					}
-					p[which<<n|steps] = q
-				}
-			}
-		}
-		return p
-	}
-	if err := stattest.Distribution(seen, distribution(0.5)); err != nil {
-		t.Error(err)
-	}
-	if stattest.Distribution(seen, distribution(0.53)) == nil {
-		t.Error("a drawer that prefers an example is not rejected")
-	}
-}
-
 func ofOwners(spec sampling.Spec, examples int) sampling.Spec {
 	spec.Owners = &sampling.OwnerSampling{ExamplesPerOwner: examples}
 	return spec

@@ -1,11 +1,8 @@
 package sampling_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -89,21 +86,6 @@ func TestKinds(t *testing.T) {
 		for _, line := range strings.Split(kind.Help, "\n") {
 			if line == "" || len(line) > 104 {
 				t.Errorf("%s: help of %d columns", kind.Name, len(line))
-			}
-		}
-	}
-}
-
-// TestEveryKindIsDocumented looks for a description in docs/schemes.md, and a row of its tables.
-func TestEveryKindIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/schemes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range []string{"\n| %s | ", "\n| **%s**"} {
-		for _, kind := range sampling.Kinds {
-			if !bytes.Contains(text, fmt.Appendf(nil, entry, kind.Name)) {
-				t.Errorf("docs/schemes.md has no entry for %s", fmt.Sprintf(entry, kind.Name))
 			}
 		}
 	}

@@ -67,80 +67,6 @@ func patterns(s interface{ Process() sampling.Process }, purpose string, n, exam
 	return seen
 }
 
-// TestPatternDistribution tests the joint distribution of all steps of one example against
-// enumeration, which includes rate per step, gaps and independence across steps; and distributions
-// that are a little wrong must be rejected.
-func TestPatternDistribution(t *testing.T) {
-	const n, examples = 7, 200000
-	for _, c := range []struct {
-		name         string
-		s            sampling.Independent
-		distribution []float64
-		twins        map[string][]float64
-	}{
-		{"cold", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternDistribution(0.3, n, 3, false), map[string][]float64{
-			"warm": patternDistribution(0.3, n, 3, true), "min-sep 2": patternDistribution(0.3, n, 2, false), "prob 0.31": patternDistribution(0.31, n, 3, false)}},
-		{"warm", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternDistribution(0.3, n, 3, true), map[string][]float64{
-			"cold": patternDistribution(0.3, n, 3, false), "min-sep 4": patternDistribution(0.3, n, 4, true), "prob 0.31": patternDistribution(0.31, n, 3, true)}},
-		{"long warm", sampling.BMinSep{Prob: 0.5, Steps: n, MinSep: 12, WarmStart: true}, patternDistribution(0.5, n, 12, true), map[string][]float64{
-			"uniform start": uniformStart(0.5, n, 12)}},
-		{"at most once", sampling.BMinSep{Prob: 0.6, Steps: n, MinSep: n, WarmStart: true}, onceDistribution(n, 0.6/(1+6*0.6), 1), map[string][]float64{
-			"exactly once": onceDistribution(n, 1./n, 1), "rate 0.134": onceDistribution(n, 0.134, 1)}},
-		{"exactly once", sampling.BMinSep{Prob: 1, Steps: n, MinSep: n, WarmStart: true}, onceDistribution(n, 1./n, 1), nil},
-		{"at most once, cold", sampling.BMinSep{Prob: 0.2, Steps: n, MinSep: n + 1}, onceDistribution(n, 0.2, 0.8), map[string][]float64{
-			"warm": onceDistribution(n, 0.2/(1+7*0.2), 1)}},
-		{"poisson", sampling.Poisson{Prob: 0.2, Steps: n}, patternDistribution(0.2, n, 1, false), map[string][]float64{
-			"min-sep 2": patternDistribution(0.2, n, 2, false)}},
-		{"balls-in-bins", sampling.BallsInBins{Steps: n, Period: 4}, patternDistribution(1, n, 4, true), map[string][]float64{
-			"period 5": patternDistribution(1, n, 5, true)}},
-		{"balls-in-bins, long period", sampling.BallsInBins{Steps: n, Period: 9}, patternDistribution(1, n, 9, true), nil},
-		{"cyclic secret", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 3, SecretPartition: true}, cyclicDistribution(0.4, n, 3, 3), map[string][]float64{
-			"part 2 missing": cyclicDistribution(0.4, n, 3, 2), "prob 0.42": cyclicDistribution(0.42, n, 3, 3)}},
-		{"cyclic public", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}, cyclicDistribution(0.4, n, 4, 4), nil},
-		{"rotation", sampling.Rotation{Steps: n, EpochSteps: 3}, soundEpoch(n, 1, 3), map[string][]float64{
-			"period 4": soundEpoch(n, 1, 4), "one place for all periods": patternDistribution(1, n, 3, true)}},
-	} {
-		if err := c.s.Validate(); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		seen := patterns(c.s, c.name, n, examples)
-		if err := stattest.Distribution(seen, c.distribution); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		for twin, distribution := range c.twins {
-			if stattest.Distribution(seen, distribution) == nil {
-				t.Errorf("%s: cannot be told from %s", c.name, twin)
-			}
-		}
-	}
-}
-
-// onceDistribution is that of at most one participation, at step t with probability first·ratio^t
-// (F3.10).
-func onceDistribution(n int, first, ratio float64) []float64 {
-	distribution := make([]float64, 1<<n)
-	distribution[0] = 1
-	for t := range n {
-		distribution[1<<t] = first * math.Pow(ratio, float64(t))
-		distribution[0] -= distribution[1<<t]
-	}
-	if distribution[0] < 1e-12 { // rounding of an exact 0
-		distribution[0] = 0
-	}
-	return distribution
-}
-
-// uniformStart is a wrong warm start: the initial wait uniform on 0..b-1.
-func uniformStart(p float64, n, b int) []float64 {
-	distribution := make([]float64, 1<<n)
-	for s := range b {
-		for mask, q := range patternDistribution(p, n, b, false) {
-			distribution[mask<<s&(1<<n-1)] += q / float64(b)
-		}
-	}
-	return distribution
-}
-
 // cyclicDistribution is the distribution of a uniformly drawn part of the first parts of b.
 func cyclicDistribution(p float64, n, b, parts int) []float64 {
 	distribution := make([]float64, 1<<n)
@@ -178,40 +104,6 @@ func breaksMinSep(steps []int32, minSep int) bool {
 		}
 	}
 	return false
-}
-
-// TestRates tests the number of participants of each step at a length where nothing can be
-// enumerated.
-func TestRates(t *testing.T) {
-	const n, b, p, examples = 300, 32, 0.04, 30000
-	for _, warm := range []bool{true, false} {
-		s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}
-		counts := make([]int, n)
-		draws(s, fmt.Sprint("rates", warm), examples, func(_ int, steps []int32) {
-			if breaksMinSep(steps, b) {
-				t.Fatalf("steps %v break min-sep %d", steps, b)
-			}
-			for _, t := range steps {
-				counts[t]++
-			}
-		})
-		wrong := tableOf(t, sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: !warm}).Rates()
-		rejected := 0
-		for step, r := range tableOf(t, s).Rates() {
-			if warm && math.Abs(r-s.Rate()) > 1e-15 {
-				t.Fatalf("warm rate of step %d is %v, want %v", step, r, s.Rate())
-			}
-			if err := stattest.Count(counts[step], examples, r); err != nil {
-				t.Errorf("warm %v, step %d: %v", warm, step, err)
-			}
-			if stattest.Count(counts[step], examples, wrong[step]) != nil {
-				rejected++
-			}
-		}
-		if rejected == 0 {
-			t.Errorf("warm %v cannot be told from the other start", warm)
-		}
-	}
 }
 
 // TestCopiesAndExamplesAreIndependent counts coincidences in one step of two copies and of two
@@ -391,6 +283,8 @@ func TestFrozenParticipations(t *testing.T) {
 		sampling.BMinSep{Prob: 0.25, Steps: 40, MinSep: 5},
 		sampling.CyclicPoisson{Prob: 0.5, Steps: 40, MinSep: 5, SecretPartition: true},
 		sampling.BallsInBins{Steps: 40, Period: 13},
+		sampling.EpochMinSep{Steps: 40, MinSep: 5, EpochSteps: 12},
+		sampling.EpochMinSep{Steps: 40, MinSep: 1, EpochSteps: 60},
 	} {
 		draws(s, "frozen", 2, func(_ int, steps []int32) { got = append(got, fmt.Sprint(steps)) })
 	}
@@ -404,6 +298,8 @@ var frozen = []string{
 	"[4 9 15 20 26 31 36]", "[0 7 18 25 31 38]",
 	"[1 6 11 16 21 26]", "[4 19 24 29 34]",
 	"[9 22 35]", "[1 14 27]",
+	"[3 13 27 36]", "[10 17 32]",
+	"[18]", "[]",
 }
 
 // A scheme for a batch size, and a law of one's own: every third day with probability 1/2.

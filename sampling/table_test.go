@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 
 	"minsep/internal/stattest"
@@ -17,34 +17,34 @@ import (
 // next is how a law, or its table, goes on from a point.
 type next func(at sampling.Point) (p float64, in, out sampling.Point)
 
-// enumerate adds the probabilities of all participation patterns from a point on, by the steps in
-// words.
-func enumerate(all map[string]float64, n int, f next, at sampling.Point, pattern string, prob float64) {
-	if at.Step >= n {
+// enumerate adds the probabilities of all participation patterns from a point on, by their steps as
+// bits.
+func enumerate(all []float64, f next, at sampling.Point, pattern int, prob float64) {
+	if 1<<min(at.Step, 30) >= len(all) {
 		all[pattern] += prob
 		return
 	}
 	p, in, out := f(at)
 	if p > 0 {
-		enumerate(all, n, f, in, pattern+fmt.Sprint(at.Step, " "), prob*p)
+		enumerate(all, f, in, pattern|1<<at.Step, prob*p)
 	}
 	if p < 1 {
-		enumerate(all, n, f, out, pattern, prob*(1-p))
+		enumerate(all, f, out, pattern, prob*(1-p))
 	}
 }
 
-func lawPatterns(l sampling.Law, n int) map[string]float64 {
-	all := map[string]float64{}
+func lawPatterns(l sampling.Law, n int) []float64 {
+	all := make([]float64, 1<<n)
 	for _, s := range l.Start {
-		enumerate(all, n, l.Next, s.Point, "", s.Prob)
+		enumerate(all, l.Next, s.Point, 0, s.Prob)
 	}
 	return all
 }
 
-func tablePatterns(t *sampling.Table) map[string]float64 {
-	all := map[string]float64{}
+func tablePatterns(t *sampling.Table) []float64 {
+	all := make([]float64, 1<<t.Steps)
 	for _, s := range t.Starts {
-		enumerate(all, t.Steps, t.Next, sampling.Point{Step: s.Step, State: s.State}, "", s.Prob())
+		enumerate(all, t.Next, sampling.Point{Step: s.Step, State: s.State}, 0, s.Prob())
 	}
 	return all
 }
@@ -77,46 +77,48 @@ func circle(p float64) sampling.Law {
 	}
 }
 
-// smallSchemes have laws of n steps; with corners.
-func smallSchemes(rng *rand.Rand, n int) map[string]interface {
+// lawful is a scheme of examples that are independent, with its law.
+type lawful interface {
 	sampling.Independent
 	Law() sampling.Law
-} {
+}
+
+// smallScheme is a scheme of few steps, with the distribution of its definition.
+type smallScheme struct {
+	lawful
+	patterns []float64
+}
+
+// smallSchemes have n steps; with corners.
+func smallSchemes(rng *rand.Rand, n int) map[string]smallScheme {
 	b := 1 + rng.IntN(4)
 	T := b + rng.IntN(4)
 	p := []float64{1, 0.3, 0.7, 1e-9}[rng.IntN(4)]
-	return map[string]interface {
-		sampling.Independent
-		Law() sampling.Law
-	}{
-		"warm":     sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true},
-		"cold":     sampling.BMinSep{Prob: p, Steps: n, MinSep: b},
-		"wide":     sampling.BMinSep{Prob: p, Steps: n, MinSep: 2 * n, WarmStart: true},
-		"poisson":  sampling.Poisson{Prob: p, Steps: n},
-		"epochs":   sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: T},
-		"long":     sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: 2*n + b},
-		"rotation": sampling.Rotation{Steps: n, EpochSteps: T},
-		"bins":     sampling.BallsInBins{Steps: n, Period: T},
-		"secret":   sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b, SecretPartition: true},
-		"public":   sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b},
+	return map[string]smallScheme{
+		"warm":     {sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true}, patternDistribution(p, n, b, true)},
+		"cold":     {sampling.BMinSep{Prob: p, Steps: n, MinSep: b}, patternDistribution(p, n, b, false)},
+		"wide":     {sampling.BMinSep{Prob: p, Steps: n, MinSep: 2 * n, WarmStart: true}, patternDistribution(p, n, 2*n, true)},
+		"poisson":  {sampling.Poisson{Prob: p, Steps: n}, patternDistribution(p, n, 1, false)},
+		"epochs":   {sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: T}, epochDistribution(n, b, T)},
+		"long":     {sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: 2*n + b}, epochDistribution(n, b, 2*n+b)},
+		"rotation": {sampling.Rotation{Steps: n, EpochSteps: T}, epochDistribution(n, 1, T)},
+		"bins":     {sampling.BallsInBins{Steps: n, Period: T}, patternDistribution(1, n, T, true)},
+		"secret":   {sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b, SecretPartition: true}, cyclicDistribution(p, n, b, b)},
+		"public":   {sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b}, cyclicDistribution(p, n, b, 1)},
 	}
 }
 
-func comparePatterns(t *testing.T, name string, got, want map[string]float64) {
+func comparePatterns(t *testing.T, name string, got, want []float64) {
 	t.Helper()
 	for pattern, p := range want {
-		if math.Abs(got[pattern]-p) > 1e-15 {
-			t.Errorf("%s: pattern %q has the probability %v, want %v", name, pattern, got[pattern], p)
-		}
-	}
-	for pattern, p := range got {
-		if _, known := want[pattern]; !known && p > 1e-15 {
-			t.Errorf("%s: pattern %q of probability %v is none of the law", name, pattern, p)
+		if math.Abs(got[pattern]-p) > 2e-15 {
+			t.Errorf("%s: steps %b have the probability %v, want %v", name, pattern, got[pattern], p)
 		}
 	}
 }
 
-// TestTablesAreTheirLaws: a table has the patterns of its law, and so has what is read back.
+// TestTablesAreTheirLaws: a law has the patterns of its definition, a table has those of its law, and
+// so has what is read back.
 func TestTablesAreTheirLaws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(18, 1))
 	for range 40 {
@@ -124,6 +126,7 @@ func TestTablesAreTheirLaws(t *testing.T) {
 		laws := map[string]sampling.Law{"weekly": weekly(0.2), "circle": circle(0.4)}
 		for name, s := range smallSchemes(rng, n) {
 			laws[name] = s.Law()
+			comparePatterns(t, fmt.Sprintf("the law of %+v", s.lawful), lawPatterns(s.Law(), n), s.patterns)
 		}
 		for name, l := range laws {
 			table, err := l.Tabulate(n)
@@ -147,21 +150,27 @@ func TestTablesAreTheirLaws(t *testing.T) {
 	}
 }
 
-// holdTraits compares separation and the most participations with all patterns.
+// holdTraits compares what a table says of its patterns with all patterns.
 func holdTraits(t *testing.T, name string, table *sampling.Table) {
 	t.Helper()
 	apart, most := table.Steps, 0
-	for pattern := range tablePatterns(table) {
-		last := -1
-		steps := strings.Fields(pattern)
-		most = max(most, len(steps))
-		for _, field := range steps {
-			var step int
-			fmt.Sscan(field, &step)
-			if last >= 0 {
-				apart = min(apart, step-last)
+	rates, mean, square := make([]float64, table.Steps), 0.0, 0.0
+	all := tablePatterns(table)
+	for pattern, p := range all {
+		times := bits.OnesCount(uint(pattern))
+		mean, square = mean+p*float64(times), square+p*float64(times*times)
+		last := table.Steps
+		for i := range rates {
+			if pattern>>i&1 == 1 {
+				rates[i] += p
+				if p > 0 && i > last {
+					apart = min(apart, i-last)
+				}
+				last = i
 			}
-			last = step
+		}
+		if p > 0 {
+			most = max(most, times)
 		}
 	}
 	// An example that must wait for a point may be unable to take part there.
@@ -171,94 +180,44 @@ func holdTraits(t *testing.T, name string, table *sampling.Table) {
 	if got := table.MaxParticipations(); got != most {
 		t.Errorf("%s: at most %d participations, by all patterns %d", name, got, most)
 	}
-}
-
-// TestSchemesFollowTheirLaws: what schemes draw has the distribution of their laws, and not that of
-// another one.
-func TestSchemesFollowTheirLaws(t *testing.T) {
-	const n, draws = 7, 20000
-	rng := rand.New(rand.NewPCG(18, 2))
-	for range 3 {
-		for name, s := range smallSchemes(rng, n) {
-			seen := map[string]float64{}
-			source := stream.NewSource(stream.PublicKey("law", []byte(name)))
-			sampler := s.Process().Sampler(source)
-			for i := range int64(draws) {
-				pattern := ""
-				for _, step := range sampler.Append(nil, source.IntAddress(i, 0), 0) {
-					pattern += fmt.Sprint(step, " ")
-				}
-				seen[pattern]++
-			}
-			want := lawPatterns(s.Law(), n)
-			for pattern, p := range want {
-				if err := stattest.Sum(seen[pattern], p*draws, p*(1-p)*draws, 1); err != nil {
-					t.Errorf("%s %+v: pattern %q: %v", name, s, pattern, err)
-				}
-			}
-			for pattern := range seen {
-				if want[pattern] == 0 {
-					t.Errorf("%s %+v: pattern %q is none of the law", name, s, pattern)
-				}
-			}
-		}
+	comparePatterns(t, name+", rates", table.Rates(), rates)
+	gotMean, gotVariance := table.TotalMoments(10)
+	if math.Abs(gotMean-10*mean) > 1e-12 || math.Abs(gotVariance-10*(square-mean*mean)) > 1e-12 || math.Abs(table.Never()-all[0]) > 1e-14 {
+		t.Errorf("%s: mean %v, variance %v, none with %v; by all patterns %v, %v and %v", name, gotMean, gotVariance, table.Never(), 10*mean, 10*(square-mean*mean), all[0])
 	}
 }
 
-// TestTablesAreDrawn: draws of tables have the probabilities of all patterns, and rates, moments and the
-// probability of none are those of the patterns.
-func TestTablesAreDrawn(t *testing.T) {
-	const draws = 20000
-	rng := rand.New(rand.NewPCG(18, 3))
+// TestDraws: what schemes and tables draw has the distribution of the definition, and not one that is
+// a little wrong.
+func TestDraws(t *testing.T) {
+	const n, examples = 7, 100_000
+	rng := rand.New(rand.NewPCG(18, 2))
 	for range 3 {
-		n := 6 + rng.IntN(4)
 		laws := map[string]sampling.Law{"weekly": weekly(0.2), "weekly, often": weekly(0.9), "circle": circle(0.4)}
 		for name, s := range smallSchemes(rng, n) {
 			laws[name] = s.Law()
+			want := s.patterns
+			if c, ok := s.lawful.(sampling.CyclicPoisson); ok { // the law of public parts is that of the first
+				want = cyclicDistribution(c.Prob, n, c.MinSep, c.MinSep)
+			}
+			if err := stattest.Distribution(patterns(s, name, n, examples), want); err != nil {
+				t.Errorf("%+v: %v", s.lawful, err)
+			}
 		}
 		for name, l := range laws {
 			table, err := l.Tabulate(n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			source := stream.NewSource(stream.PublicKey("table", []byte(name)))
-			sampler := table.Process().Sampler(source)
-			seen := map[string]float64{}
-			for i := range int64(draws) {
-				pattern := ""
-				for _, step := range sampler.Append(nil, source.IntAddress(i, 0), 0) {
-					pattern += fmt.Sprint(step, " ")
-				}
-				seen[pattern]++
+			if err := stattest.Distribution(patterns(table, name+" tabulated", n, examples), lawPatterns(l, n)); err != nil {
+				t.Errorf("%s, its table: %v", name, err)
 			}
-			want := tablePatterns(table)
-			rates, mean, square := make([]float64, n), 0.0, 0.0
-			for pattern, p := range want {
-				if err := stattest.Sum(seen[pattern], p*draws, p*(1-p)*draws, 1); err != nil {
-					t.Errorf("%s of %d steps: pattern %q: %v", name, n, pattern, err)
-				}
-				delete(seen, pattern)
-				steps := strings.Fields(pattern)
-				for _, field := range steps {
-					var step int
-					fmt.Sscan(field, &step)
-					rates[step] += p
-				}
-				mean += p * float64(len(steps))
-				square += p * float64(len(steps)*len(steps))
-			}
-			if len(seen) > 0 {
-				t.Errorf("%s of %d steps: patterns that are none of the law: %v", name, n, seen)
-			}
-			for i, rate := range table.Rates() {
-				if math.Abs(rate-rates[i]) > 1e-14 {
-					t.Errorf("%s: rate %v at step %d, by all patterns %v", name, rate, i, rates[i])
-				}
-			}
-			gotMean, gotVariance := table.TotalMoments(10)
-			if math.Abs(gotMean-10*mean) > 1e-12 || math.Abs(gotVariance-10*(square-mean*mean)) > 1e-12 || math.Abs(table.Never()-want[""]) > 1e-14 {
-				t.Errorf("%s: mean %v, variance %v, none with %v; by all patterns %v, %v and %v", name, gotMean, gotVariance, table.Never(), 10*mean, 10*(square-mean*mean), want[""])
-			}
+		}
+	}
+	seen := patterns(sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, "twins", n, examples)
+	for name, wrong := range map[string][]float64{"cold": patternDistribution(0.3, n, 3, false), "min-sep 4": patternDistribution(0.3, n, 4, true), "prob .31": patternDistribution(0.31, n, 3, true)} {
+		if stattest.Distribution(seen, wrong) == nil {
+			t.Errorf("cannot be told from %s", name)
 		}
 	}
 }
