@@ -67,7 +67,7 @@ type Audit struct {
 	realized Realized
 	steps    int
 
-	spread *spread        // of schemes with one rate at all steps
+	spread *spread        // of schemes with known rates
 	epoch  *epochCount    // of epoch-min-sep
 	rotate *rotationAudit // of rotation
 	groups *groupAudit    // where owners follow the scheme; the other fields then count owners as examples
@@ -186,7 +186,7 @@ func (a *Audit) Step(rows []int64) {
 	a.realized.LargestBatch = max(a.realized.LargestBatch, entries)
 	a.size(len(rows), entries)
 	if a.spread != nil {
-		a.spread.step(entries)
+		a.spread.step(step, entries)
 	}
 
 	scheme := a.spec.Scheme()

@@ -65,6 +65,29 @@ func TestAuditPassesSoundBatches(t *testing.T) {
 	}
 }
 
+// TestAuditOfLaws: the steps of a law have rates of their own, and nobody takes part on the first day.
+func TestAuditOfLaws(t *testing.T) {
+	const examples = 2000
+	table, err := weekly(0.2).Tabulate(30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, of := sampling.Spec{Law: table}, sampling.Audited{Examples: examples}
+	batches := formed(t, table, ones(examples))
+	if broken := audit(spec, of, batches); broken != nil {
+		t.Errorf("sound batches fail %v", broken)
+	}
+	first := batches[0]
+	batches[0] = []int64{batches[29][0]}
+	if broken := audit(spec, of, batches); !slices.Contains(broken, "spread over steps") {
+		t.Errorf("a participation on the first day: broken %v", broken)
+	}
+	batches[0], batches[1], batches[20] = first, batches[20], batches[1]
+	if broken := audit(spec, of, batches); !slices.Contains(broken, "spread over steps") {
+		t.Errorf("batches of other steps: broken %v", broken)
+	}
+}
+
 func TestAuditFindsEachFault(t *testing.T) {
 	const examples = 2000
 	spec := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.05, Steps: 100, MinSep: 8, WarmStart: true}}

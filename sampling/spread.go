@@ -3,34 +3,45 @@ package sampling
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// spread checks the sizes of batches before truncation. In an independent scheme with the same
-// participation rate p at every step, each size is Binom(N, p) for N copies of examples, and
-// Bernstein's inequality gives a range for all steps.
+// spread checks the sizes of batches before truncation. In an independent scheme with participation
+// rate p at a step, the size is Binom(N, p) for N copies of examples, and Bernstein's inequality
+// gives a range that holds at all steps.
 type spread struct {
-	least, most float64
-	outside     int64 // number of steps outside the range
+	least, most []float64 // of each step
+	outside     int64     // number of steps outside their ranges
 }
 
-// newSpread returns nil for schemes with rates that differ between steps: cyclic Poisson sampling,
-// with parts that may differ in size, and b-min-sep with a cold start.
+// newSpread returns nil for the cyclic Poisson sampling of a public partition, with parts that may
+// differ in size, and for schemes whose copies are not independent.
 func newSpread(spec Spec, all int64) *spread {
 	scheme, ok := spec.Scheme().(Independent)
-	if !ok || all < 1 || spec.CyclicPoisson != nil || spec.BMinSep != nil && !spec.BMinSep.WarmStart {
+	if c := spec.CyclicPoisson; !ok || all < 1 || c != nil && !c.SecretPartition {
 		return nil
 	}
-	mean := scheme.ExpectedBatchSize(all)
-	off := deviation(mean*(1-mean/float64(all)), 1, falseAlarm/float64(scheme.NumSteps()))
-	s := &spread{least: mean - off, most: mean + off}
-	if t := spec.Truncation; t != nil {
-		s.least = min(s.least, float64(t.MaxBatchSize))
+	table, err := TableOf(scheme)
+	if err != nil {
+		return nil // totalCheck fails with this error
+	}
+	s := &spread{}
+	for _, rate := range table.Rates() {
+		mean, off := float64(all)*rate, 0.0
+		if variance := mean * (1 - rate); variance > 0 { // else everybody takes part, or nobody
+			off = deviation(variance, 1, falseAlarm/float64(scheme.NumSteps()))
+		}
+		least := mean - off
+		if t := spec.Truncation; t != nil {
+			least = min(least, float64(t.MaxBatchSize))
+		}
+		s.least, s.most = append(s.least, least), append(s.most, mean+off)
 	}
 	return s
 }
 
-func (s *spread) step(entries int) {
-	if float64(entries) < s.least || float64(entries) > s.most {
+func (s *spread) step(i, entries int) {
+	if i < len(s.most) && (float64(entries) < s.least[i] || float64(entries) > s.most[i]) {
 		s.outside++
 	}
 }
@@ -39,9 +50,9 @@ func (s *spread) check(of string) Check {
 	return count(
 		"spread over steps",
 		fmt.Sprintf(
-			"every batch has %.6g to %.6g %s, as by chance (false alarm %g)",
-			math.Ceil(max(0, s.least)),
-			math.Floor(s.most),
+			"every batch has %.6g to %.6g %s, at each step as by chance (false alarm %g)",
+			math.Ceil(max(0, slices.Min(s.least))),
+			math.Floor(slices.Max(s.most)),
 			of,
 			falseAlarm,
 		),
