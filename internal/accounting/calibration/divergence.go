@@ -17,7 +17,6 @@ import (
 type divergence struct {
 	tilt.Config
 	proposal *tilt.Proposal // nil: values of plain losses, in [0, 1]
-	tables   tilt.Tables    // that the proposal was chosen by
 	proof    proof          // the least bound that is proven without samples
 	cut      *accounting.Truncated
 }
@@ -27,12 +26,10 @@ type divergence struct {
 // examples.
 func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergence, err error) {
 	d = divergence{Config: c, proof: proof{accounting.RenyiBound, 1}}
-	var proposal tilt.Proposal
 	if work >= mostTables {
-		proposal, err = tilt.NewProposal(ctx, c)
-	} else {
-		proposal, d.tables, err = tilt.NewProposalWithin(ctx, c, work)
+		work = math.Inf(1)
 	}
+	proposal, err := tilt.NewProposalWithin(ctx, c, work)
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		if err := c.Spec.Validate(); err != nil {
@@ -44,7 +41,6 @@ func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergen
 		d.proposal, d.proof.bound = &proposal, proposal.Divergence
 		return d, nil
 	}
-	d.tables = tilt.Tables{}
 	if proposal, err = tilt.NewSampled(c); err == nil {
 		d.proposal = &proposal
 	}
@@ -117,7 +113,7 @@ func (d divergence) sampler(key stream.Key) (s sampler, err error) {
 	if d.proposal == nil {
 		s.plain, err = montecarlo.NewSampler(d.Spec, d.Direction, key)
 	} else {
-		s.tilted, err = d.tables.NewVerifier(*d.proposal, key)
+		s.tilted, err = tilt.NewVerifier(*d.proposal, key)
 	}
 	return s, err
 }

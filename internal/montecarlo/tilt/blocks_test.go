@@ -152,7 +152,7 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		some, _, err := NewProposalWithin(t.Context(), c, 3e6)
+		some, err := NewProposalWithin(t.Context(), c, 3e6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,14 +167,14 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 func TestLeastOrderInBlocks(t *testing.T) {
 	c := benchCase(t, 64, 32, 128./50000, .8, 8)
 	c.Spec.MaxExamplesPerOwner = 4
-	p, tables, err := NewProposalWithin(t.Context(), c, 100)
+	p, err := NewProposalWithin(t.Context(), c, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.Moment.Block == 0 {
 		t.Errorf("%+v", p.Moment)
 	}
-	if _, err := tables.NewVerifier(p, stream.PublicKey("test", nil)); err != nil {
+	if _, err := NewVerifier(p, stream.PublicKey("test", nil)); err != nil {
 		t.Error(err)
 	}
 }

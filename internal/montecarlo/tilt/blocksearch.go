@@ -17,7 +17,6 @@ type blockSearch struct {
 	epsilon float64
 	family  lawFamily
 	most    float64 // multiplications of a table, at most
-	patient bool    // goes on with shorter blocks as long as they are better at all
 
 	moment    Moment
 	bound     float64 // M of moment, +Inf before there is one
@@ -82,8 +81,7 @@ func (b *blockSearch) run(ctx context.Context, least int) {
 			for b.moment.Order-1 >= least && b.try(ctx, b.moment.Order-1, size) {
 			}
 		}
-		if b.moment.Order > 0 && b.bound > 0.97*before &&
-			!(found && b.patient) { // while none is found, shorter blocks may do
+		if b.moment.Order > 0 && b.bound > 0.97*before { // while none is found, shorter blocks may do
 			break
 		}
 	}

@@ -15,10 +15,6 @@ type family interface {
 	affordable(s montecarlo.Spec, order int) bool
 	// source makes the tables of an order; only with keep can tuples be drawn from them.
 	source(ctx context.Context, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (*source, error)
-	// drawable says whether tables of an order from which tuples can be drawn take no longer to make
-	// than tables of the moment alone, and fit in the memory that a plan has for tables that it may
-	// not need.
-	drawable(s montecarlo.Spec, order int) bool
 	// work is about the number of states times steps of the tables of an order; 0 if it is small.
 	work(s montecarlo.Spec, order int) float64
 }

@@ -52,11 +52,6 @@ func (f lawFamily) source(
 	return newTableSource(ctx, f.law, columns, s.Factor(), order, o)
 }
 
-// drawable implements [family].
-func (f lawFamily) drawable(s montecarlo.Spec, order int) bool {
-	return f.kept(s, order) <= maxTableBytes
-}
-
 func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
 	return tuples.Count(tuples.Labels(s.Law, s.Strategy.Bands()), order-1) * float64(s.Steps())
 }

@@ -57,8 +57,6 @@ func (x uniformOnce) source(
 	return c.source(), nil
 }
 
-func (uniformOnce) drawable(montecarlo.Spec, int) bool { return true }
-
 // work takes a multiplication for an eighth of a state.
 func (uniformOnce) work(s montecarlo.Spec, order int) float64 {
 	return clusterWork(s.Steps(), s.Strategy.Bands(), order) / 8

@@ -161,8 +161,8 @@ func TestPartsOfALongEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: 100000, MinSep: 16, EpochSteps: 100000}, strategy, .58)}
-	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), false) // without parts
-	f.orders(t.Context(), true)
+	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1)) // without parts
+	f.orders(t.Context())
 	f.blocks(t.Context())
 	whole, err := f.proposal()
 	if err != nil {

@@ -181,53 +181,31 @@ const inflation = 1e-9
 // Divergence of a new proposal, so a version that finds only a larger bound refuses the
 // certificate. When ctx ends, the search ends within about a second, with ctx's error.
 func NewProposal(ctx context.Context, c Config) (Proposal, error) {
-	p, _, err := newProposal(ctx, c, math.Inf(1), false)
-	return p, err
+	return NewProposalWithin(ctx, c, math.Inf(1))
 }
 
 // NewProposalWithin is NewProposal for callers to whom its time matters more than M. An order above
 // the least is not tried if its table takes more than work, in states times steps (some 5 ns each).
-// Blocks of steps are tried only where orders end below twice the number of examples per owner.
-// With three or more examples, the limit holds for the least order too, where blocks give a
-// proposal. The proposal is as valid as any other. The tables that it was chosen by are for
-// [Tables.NewVerifier].
-func NewProposalWithin(ctx context.Context, c Config, work float64) (Proposal, Tables, error) {
-	return newProposal(ctx, c, work, true)
-}
-
-// Tables are the tables of one order of a Config, which need not be made again for a verifier. They
-// take at most 140 MB.
-type Tables struct {
-	config Config
-	order  int
-	source *source // that tuples can be drawn from, or nil
-}
-
-// of is the tables of a moment, or nil.
-func (t Tables) of(c Config, m Moment) *source {
-	if m.Block > 0 || m.Order != t.order || t.config != c {
-		return nil
-	}
-	return t.source
-}
-
-func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
+// Blocks of steps are tried only where orders end below twice the number of examples per owner. With
+// three or more examples, the limit holds for the least order too. The proposal is as valid as any
+// other.
+func NewProposalWithin(ctx context.Context, c Config, work float64) (p Proposal, err error) {
 	if err := c.Validate(); err != nil {
-		return p, t, err
+		return p, err
+	}
+	if err := tiltable(c.Spec); err != nil {
+		return p, err
 	}
 	columns := likelihood.NewColumns(c.Spec.Strategy)
-	if err := tiltable(c.Spec); err != nil {
-		return p, t, err
-	}
 	if c.Direction == montecarlo.P {
-		p, t, err = forwardProposal(ctx, c, columns, work, keep)
+		p, err = forwardProposal(ctx, c, columns, work)
 	} else {
 		p, err = reverseProposal(ctx, c, columns)
 	}
 	if ctx.Err() != nil { // whatever was found by then
-		return Proposal{}, Tables{}, ctx.Err()
+		return Proposal{}, ctx.Err()
 	}
-	return p, t, err
+	return p, err
 }
 
 // forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where exact tables
@@ -238,18 +216,9 @@ func forwardProposal(
 	c Config,
 	columns *likelihood.Columns,
 	work float64,
-	keep bool,
-) (Proposal, Tables, error) {
-	f := newForward(c, columns, work, keep)
-	if f.examples > 2 && !math.IsInf(work, 1) {
-		f.orders(ctx, false)
-		f.blocks(ctx)
-		if p, err := f.proposal(); err == nil {
-			return p, f.tables, nil
-		}
-		f = newForward(c, columns, work, keep)
-	}
-	f.orders(ctx, true)
+) (Proposal, error) {
+	f := newForward(c, columns, work)
+	f.orders(ctx)
 	divided, ok := Proposal{}, false
 	if bulky(f.moment) {
 		divided, ok = partsProposal(ctx, c)
@@ -262,9 +231,9 @@ func forwardProposal(
 		if err == nil {
 			divided.Divergence = min(divided.Divergence, whole.Divergence)
 		}
-		return divided, Tables{}, nil
+		return divided, nil
 	}
-	return whole, f.tables, err
+	return whole, err
 }
 
 func tiltable(s montecarlo.Spec) error {
@@ -281,11 +250,9 @@ type forward struct {
 	examples int
 	family   family
 	work     float64 // of a table, at most
-	keep     bool    // tables that serve a verifier
 
 	moment    Moment  // of the best order to draw from; order 0 for none
 	least     float64 // its M
-	tables    Tables  // its tables, if they are kept
 	walkError float64 // of it
 	bound     float64 // M of the best order, or of blocks
 	walkable  int     // the highest order to draw tuples from; at first the number of examples
@@ -296,14 +263,13 @@ type forward struct {
 	failed    error
 }
 
-func newForward(c Config, columns *likelihood.Columns, work float64, keep bool) *forward {
+func newForward(c Config, columns *likelihood.Columns, work float64) *forward {
 	f := &forward{
 		Config:   c,
 		columns:  columns,
 		examples: c.Spec.ExamplesPerOwner(),
 		family:   familyOf(c.Spec),
 		work:     work,
-		keep:     keep,
 	}
 	f.least, f.bound, f.walkable, f.order = math.Inf(1), math.Inf(1), f.examples, 1
 	if f.examples == 1 {
@@ -312,20 +278,19 @@ func newForward(c Config, columns *likelihood.Columns, work float64, keep bool) 
 	return f
 }
 
-// orders tries exact tables, from the least order on. With must, the least order is tried whatever
-// its work.
-func (f *forward) orders(ctx context.Context, must bool) {
+// orders tries exact tables, from the least order on. For one example and for two, this order is tried
+// whatever its work; with more, blocks have it too.
+func (f *forward) orders(ctx context.Context) {
 	k, spec := f.examples, f.Spec
 	last := math.Inf(1) // how the order before changed M
 	part := 1.0         // of the work of an order that the one before took
 	var s *source
 	for order := max(2, k); order <= highestOrder(spec); order++ {
-		if !(must && order == max(2, k)) &&
+		if (order > max(2, k) || k > 2 && !math.IsInf(f.work, 1)) &&
 			(!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
-		keep := f.keep && f.family.drawable(spec, order)
-		next, err := sourceAbove(ctx, s, spec, f.columns, order, keep)
+		next, err := sourceAbove(ctx, s, spec, f.columns, order, false)
 		if err != nil {
 			f.failed = err
 			break
@@ -340,10 +305,7 @@ func (f *forward) orders(ctx context.Context, must bool) {
 		if s.walker != nil {
 			f.walkable = order
 			if bound < f.least {
-				f.moment, f.least, f.walkError, f.tables = m, bound, s.walkError, Tables{}
-				if keep {
-					f.tables = Tables{f.Config, order, s}
-				}
+				f.moment, f.least, f.walkError = m, bound, s.walkError
 			}
 		}
 		if math.IsInf(f.bound, 1) {
@@ -387,7 +349,6 @@ func (f *forward) blocks(ctx context.Context) {
 		epsilon: f.Epsilon,
 		family:  newLawFamily(f.Spec),
 		bound:   f.least,
-		patient: !math.IsInf(f.work, 1),
 	}
 	search.most = min(most, blockShare*f.work)
 	search.run(ctx, f.walkable+1)
@@ -397,7 +358,7 @@ func (f *forward) blocks(ctx context.Context) {
 		search.run(ctx, f.walkable+1)
 	}
 	if search.moment.Order > 0 {
-		f.moment, f.least, f.walkError, f.tables = search.moment, search.bound, search.walkError, Tables{}
+		f.moment, f.least, f.walkError = search.moment, search.bound, search.walkError
 		f.bound = min(f.bound, f.least)
 	}
 }

@@ -65,10 +65,6 @@ func (r rotation) source(
 	return nil, fmt.Errorf("%w: order %d of rotation", ErrTable, order)
 }
 
-func (r rotation) drawable(s montecarlo.Spec, order int) bool {
-	return order == 2 && r.pairBytes(s) <= maxTableBytes
-}
-
 // work is small.
 func (rotation) work(montecarlo.Spec, int) float64 { return 0 }
 

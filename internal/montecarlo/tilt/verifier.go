@@ -47,16 +47,6 @@ type Verifier struct {
 // order, or 1 GiB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
 // and 3 of epoch-min-sep.
 func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
-	return newVerifier(p, key, Tables{})
-}
-
-// NewVerifier is the function NewVerifier for a proposal that was chosen with t. It takes over the
-// tables that t has, and makes the others. The verifier gives the same values.
-func (t Tables) NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
-	return newVerifier(p, key, t)
-}
-
-func newVerifier(p Proposal, key stream.Key, tables Tables) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -96,7 +86,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables) (*Verifier, error) {
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
 		}
-		err = v.prepareTuples(columns, tables)
+		err = v.prepareTuples(columns)
 	case Tangent:
 		err = v.prepareTangent(columns)
 	}
@@ -131,20 +121,15 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-// prepareTuples takes over the tables to draw from, or makes them, and returns an error where the
-// moment, the slack or the bound of the proposal is too small for them.
-func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables) (err error) {
+// prepareTuples makes the tables to draw from, and returns an error where the moment, the slack or the bound of the proposal is too small for them.
+func (v *Verifier) prepareTuples(columns *likelihood.Columns) (err error) {
 	p := v.proposal
 	spec := p.Spec
 	if v.parts != nil {
 		spec, columns = v.parts.spec, v.parts.columns
-	} else {
-		v.source = tables.of(p.Config, p.Moment)
 	}
-	if v.source == nil {
-		if v.source, err = sourceOf(spec, columns, p.Moment); err != nil {
-			return err
-		}
+	if v.source, err = sourceOf(spec, columns, p.Moment); err != nil {
+		return err
 	}
 	s := v.source
 	if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
