@@ -91,6 +91,10 @@ func (c *calibrator) point(
 		if d.total() <= verify {
 			continue
 		}
+		if d.checkDrawn() != nil {
+			point.Delta = 1
+			return point, nil, nil
+		}
 		mean, err := c.expected(ctx, d, least, most)
 		if err != nil {
 			return point, nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 
 	"minsep/internal/accounting"
@@ -22,8 +23,7 @@ type divergence struct {
 }
 
 // newDivergence chooses how values are drawn: tilted or by a tangent if that has M < 1, with tables
-// of at most work, and else as plain losses, of a ratio that is drawn if an owner has several
-// examples.
+// of at most work, and else as plain losses.
 func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergence, err error) {
 	d = divergence{Config: c, proof: proof{accounting.RenyiBound, 1}}
 	if work >= mostTables {
@@ -32,19 +32,26 @@ func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergen
 	proposal, err := tilt.NewProposalWithin(ctx, c, work)
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
-		if err := c.Spec.Validate(); err != nil {
-			return d, err
-		}
+		return d, c.Spec.Validate()
 	case err != nil:
 		return d, err
-	case proposal.Bound < 1 || proposal.Divergence < 1:
+	case proposal.Bound < 1 || proposal.Divergence < 1 || proposal.Draws > 0 && proposal.Method == tilt.Plain:
 		d.proposal, d.proof.bound = &proposal, proposal.Divergence
-		return d, nil
-	}
-	if proposal, err = tilt.NewSampled(c); err == nil {
-		d.proposal = &proposal
 	}
 	return d, nil
+}
+
+// checkDrawn returns an error if the divergence is one of plain losses that cannot be computed: of
+// an owner's examples whose ratio is drawn.
+func (d divergence) checkDrawn() error {
+	if d.proposal == nil && d.Spec.Exactness() == montecarlo.Drawn {
+		return fmt.Errorf(
+			"%w: of %d examples per owner none has a largest value below 1 at so little noise",
+			ErrTooExpensive,
+			d.Spec.ExamplesPerOwner(),
+		)
+	}
+	return nil
 }
 
 // bound is M, which no value exceeds.
@@ -85,6 +92,9 @@ func (d divergence) trial(method accounting.Method, samples uint64) (accounting.
 			Truncation: d.cut,
 		}, nil
 	}
+	if err := d.checkDrawn(); err != nil {
+		return accounting.Trial{}, err
+	}
 	var v Values
 	if d.proposal != nil {
 		proposal := *d.proposal
@@ -110,6 +120,9 @@ type sampler struct {
 
 // sampler makes the tables of the divergence's values.
 func (d divergence) sampler(key stream.Key) (s sampler, err error) {
+	if err := d.checkDrawn(); err != nil {
+		return s, err
+	}
 	if d.proposal == nil {
 		s.plain, err = montecarlo.NewSampler(d.Spec, d.Direction, key)
 	} else {

@@ -180,7 +180,7 @@ func (c *calibrator) effort(ctx context.Context, o *Outlook) (making float64, er
 		if s.isExact(l) {
 			continue
 		}
-		if s.each() == 0 {
+		if s.each() == 0 && l.checkDrawn() == nil {
 			if err := s.draw(ctx, l, Few); err != nil {
 				return 0, err
 			}

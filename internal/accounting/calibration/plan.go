@@ -441,7 +441,9 @@ func (c *calibrator) given(ctx context.Context) error {
 	}
 	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
 		for _, d := range pair {
-			if err := c.estimateGiven(ctx, d); err != nil {
+			if err := c.estimateGiven(ctx, d); errors.Is(err, ErrTooExpensive) {
+				return c.tooFew(ctx, err)
+			} else if err != nil {
 				return err
 			}
 		}

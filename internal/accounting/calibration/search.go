@@ -166,7 +166,7 @@ func (s *search) leastBelow() float64 {
 func (s *search) isHopeless(l *estimate) bool {
 	const least = Apart * Apart
 	if l.proposal == nil {
-		return s.samples(l) < least*math.Exp(l.logBound)
+		return l.checkDrawn() != nil || s.samples(l) < least*math.Exp(l.logBound)
 	}
 	return s.samples(l)*least < math.Exp(l.logBound)
 }

@@ -80,7 +80,7 @@ var partLengths = [...]int{200, 100, 50, 25}
 // Several examples per owner.
 const (
 	// Drawn ratios raise a mean of values in proportion to 1/R: by 1 to 3 % of the divergence at the
-	// sizes in use (see TestBiasOfDrawnRatios).
+	// sizes in use (F4.8).
 	ownerPaths = 768 // participations of one example that are drawn for one randomised f_k
 	leastDraws = 32  // of k of them
 )

@@ -26,7 +26,7 @@ func drawsFor(s montecarlo.Spec) int {
 // linear in one of its two methods, with factors that depend on y alone. Such values are convex in
 // f_k, so that their mean is at least the mean of the exact values. The hockey-stick value 1 -
 // γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small. So the type
-// does not give the ratio itself. See harmonic for such samples.
+// does not give the ratio itself.
 type randomised struct{ logRatio float64 }
 
 // logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
@@ -129,16 +129,11 @@ func (p powers) log(over float64) float64 {
 const certain = 1e-9
 
 // overlap draws k independent participations given y and returns Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ².
-func (p *paths) overlap(u *uniforms) float64 {
-	return p.overlapOf(func(steps []int) []int { return p.one.Draw(steps, u) })
-}
-
-// overlapOf is the same for another way to draw the participations of one example.
-func (p *paths) overlapOf(draw func(steps []int) []int) (sum float64) {
+func (p *paths) overlap(u *uniforms) (sum float64) {
 	p.participate = p.participate[:0]
 	for range p.examples {
 		from := len(p.participate)
-		p.participate = draw(p.participate)
+		p.participate = p.one.Draw(p.participate, u)
 		for _, i := range p.participate[from:] {
 			for _, j := range p.participate[:from] { // of the examples before
 				sum += p.gram.Between(max(i, j), max(i-j, j-i))

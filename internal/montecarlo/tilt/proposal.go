@@ -24,7 +24,6 @@ const (
 	Tilted  = "tilted"  // y with density f^θ/N_θ against Q (F5.2), for H(P,Q)
 	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
 	Plain   = "plain"   // y ~ Q, for H(Q,P) where no tangent helps
-	Sampled = "sampled" // y ~ P or Q, with the ratio of an owner's examples drawn (F4.10), see NewSampled
 )
 
 // Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in
@@ -60,7 +59,7 @@ func (c Config) Validate() error {
 // of the law alone.
 type Proposal struct {
 	Config
-	Method string `json:"method"` // Zero, Tilted, Tangent, Plain or Sampled
+	Method string `json:"method"` // Zero, Tilted, Tangent or Plain
 
 	// Moment is the order of a Tilted proposal.
 	Moment Moment `json:"moment,omitzero"`
@@ -106,17 +105,13 @@ func (p Proposal) Validate() error {
 	)
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
 	check.Require(
-		p.Draws == 0 ||
-			p.Spec.MaxExamplesPerOwner > 1 && (p.Method == Tilted || p.Method == Sampled || p.Method == Tangent),
+		p.Draws == 0 || p.Spec.MaxExamplesPerOwner > 1 && p.Method != Zero && (p.Method != Plain || p.Bound == 1),
 		"draws",
 		p.Draws,
-		"must be 0: they are for several examples, tilted, sampled or by a tangent",
+		"must be 0: they are for several examples, and plain values with them have the bound 1",
 	)
 	switch p.Method {
 	case Zero, Plain:
-	case Sampled:
-		check.Require(p.Draws > 0, "draws", p.Draws, "must be above 0: the ratio is drawn")
-		check.Require(p.Bound == 1, "bound", p.Bound, "must be 1")
 	case Tangent:
 		check.Positive("kappa", p.Kappa)
 	case Tilted:
@@ -143,10 +138,10 @@ func (p Proposal) Validate() error {
 			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts),
 		)
 	default:
-		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, plain or sampled")
+		check.Require(false, "method", p.Method, "must be zero, tilted, tangent or plain")
 	}
 	check.Require(
-		p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P),
+		(p.Method == Tilted) == (p.Direction == montecarlo.P),
 		"method",
 		p.Method,
 		"must be tilted in direction P, and only there",
@@ -425,7 +420,7 @@ func reverseProposal(ctx context.Context, c Config, columns *likelihood.Columns)
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
 	if proposal.Method == Plain && draws > 0 { // values of drawn ratios may exceed the bound
-		proposal.Method, proposal.Draws, proposal.Bound = Sampled, draws, 1
+		proposal.Draws, proposal.Bound = draws, 1
 		divergence = min(divergence, plain)
 	}
 	if proposal.Method == Plain {

@@ -84,7 +84,7 @@ func TestPlainBoundIsAtMostOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		method := map[bool]string{true: Plain, false: Sampled}[examples == 1]
+		method := Plain
 		if p.Method != method || p.Bound != 1 || p.Divergence > 1 {
 			t.Errorf("%d examples: %s with M = %v, divergence %v: want %s with 1, at most 1", examples, p.Method, p.Bound, p.Divergence, method)
 		}

@@ -29,8 +29,7 @@ type Verifier struct {
 	bulk     *stream.Bulk // of outputs
 	uniforms uniforms     // of tuples, or of projections
 	hits     [kernel.Lanes][]kernel.Hit
-	weights  [kernel.Lanes]float64 // of the tuples; of method Sampled, the overlaps of the examples
-	prior    *prior                // of method Sampled in direction P
+	weights  [kernel.Lanes]float64 // of the tuples
 	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
 	coins    uniforms
 	in       kernel.Input
@@ -72,10 +71,6 @@ func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	switch p.Method {
 	case Zero, Plain:
 		err = v.checkPlain(columns)
-	case Sampled:
-		if p.Direction == montecarlo.P {
-			v.prior, err = newPrior(p.Spec, columns)
-		}
 	case Tilted:
 		if v.parts != nil {
 			moments, _ := v.parts.moments(context.Background())
@@ -242,9 +237,6 @@ func (v *Verifier) Fork() *Verifier {
 	if v.source != nil {
 		fork.draw = v.source.walker()
 	}
-	if v.prior != nil {
-		fork.prior = v.prior.fork()
-	}
 	if v.in.Projection != nil {
 		fork.in.Projection = &fork.at
 	}
@@ -291,13 +283,6 @@ func (v *Verifier) compute(batch uint64) {
 		for l := range v.hits {
 			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
 			v.hits[l], v.weights[l] = v.draw(v.hits[l], &v.uniforms)
-		}
-		v.in.Hits = &v.hits
-	}
-	if v.prior != nil {
-		for l := range v.hits {
-			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
-			v.hits[l], v.weights[l] = v.prior.draw(v.hits[l], &v.uniforms)
 		}
 		v.in.Hits = &v.hits
 	}
@@ -351,12 +336,13 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
 	v.paths.one.Given(func(i int) float64 { return v.kernel.Record[i][lane] * math.Ln2 })
-	if p.Method == Sampled {
-		return v.sampledValue(lane, logF)
-	}
 	if p.Method == Tilted {
 		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
 		return v.weights[lane] * p.Moment.value(logF, ratio.logExcess(p.Epsilon))
 	}
-	return v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon) * v.weight(lane)
+	value := v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon)
+	if p.Method == Tangent {
+		value *= v.weight(lane)
+	}
+	return value
 }
