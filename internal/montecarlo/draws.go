@@ -4,47 +4,16 @@ import (
 	"math"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
-// draws gives the uniform numbers of one sample in order, from its lane of its batch.
-type draws struct {
-	bulk   *stream.Bulk
-	number uint64 // batch
-	block  uint64
-	words  [64]uint64
-	next   int
-}
-
-// start goes to the first number of a lane.
-func (d *draws) start(batch uint64, lane int) {
-	d.number, d.block, d.next = batch, kernel.FirstFreeBlock+uint64(lane)<<32, len(d.words)
-}
-
-// Uint64 is the next word.
-func (d *draws) Uint64() uint64 {
-	if d.next == len(d.words) {
-		d.bulk.Words(d.words[:], d.number, d.block)
-		d.block += uint64(len(d.words) / 2)
-		d.next = 0
-	}
-	d.next++
-	return d.words[d.next-1]
-}
-
-// uniform is in (0, 1), an odd multiple of 2^-54.
-func (d *draws) uniform() float64 {
-	return (float64(d.Uint64()>>11) + 0.5) * (1.0 / (1 << 53))
-}
-
 // failures draws the number of trials, of success probability p, that fail before the first
 // success, at most limit. logQ is ln(1-p).
-func (d *draws) failures(logQ float64, limit int) int {
+func failures(u *kernel.Uniforms, logQ float64, limit int) int {
 	if math.IsInf(logQ, -1) {
 		return 0
 	}
-	if g := math.Log(d.uniform()) / logQ; g < float64(limit) {
+	if g := math.Log(u.Float64()) / logQ; g < float64(limit) {
 		return int(g)
 	}
 	return limit
@@ -61,18 +30,18 @@ type coins struct {
 // draw appends the participations. In the published distribution (F4.1) a participation blocks the
 // owner for b-1 steps. Otherwise (F4.4) every step at which an example is sampled does, and the coins
 // begin b-1 steps before the first step.
-func (c coins) draw(dst []kernel.Hit, d *draws) []kernel.Hit {
+func (c coins) draw(dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 	i, free := 1-c.MinSep, 1-c.MinSep
 	if c.published {
 		i, free = 0, 0
 	}
 	for ; ; i++ {
-		i += d.failures(float64(c.examples)*c.logQ, c.Steps+c.MinSep)
+		i += failures(u, float64(c.examples)*c.logQ, c.Steps+c.MinSep)
 		if i >= c.Steps {
 			return dst
 		}
 		if i >= free && i >= 0 {
-			dst = append(dst, kernel.Hit{Step: i, Times: c.sampled(d)})
+			dst = append(dst, kernel.Hit{Step: i, Times: c.sampled(u)})
 		}
 		if i >= free || !c.published {
 			free = i + c.MinSep
@@ -82,15 +51,15 @@ func (c coins) draw(dst []kernel.Hit, d *draws) []kernel.Hit {
 
 // sampled draws from Binom(k, p) given that it is at least 1: the first example that is sampled, and
 // a coin for each one after it.
-func (c coins) sampled(d *draws) int {
+func (c coins) sampled(u *kernel.Uniforms) int {
 	if math.IsInf(c.logQ, -1) {
 		return c.examples
 	}
 	some := -math.Expm1(float64(c.examples) * c.logQ)
-	first := int(math.Log1p(-d.uniform()*some) / c.logQ)
+	first := int(math.Log1p(-u.Float64()*some) / c.logQ)
 	times := 1
 	for range c.examples - 1 - first {
-		if d.uniform() < c.Prob {
+		if u.Float64() < c.Prob {
 			times++
 		}
 	}

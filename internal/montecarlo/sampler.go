@@ -19,9 +19,9 @@ import (
 type Sampler struct {
 	direction Direction
 	kernel    *kernel.Kernel
-	draw      func(dst []kernel.Hit, d *draws) []kernel.Hit // participations of an owner, sorted by step
+	draw      func(dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit // participations of an owner, sorted by step
 	key       stream.Key
-	draws     draws
+	uniforms  kernel.Uniforms
 	hits      [kernel.Lanes][]kernel.Hit
 	out       kernel.Output
 }
@@ -45,14 +45,14 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 		return nil, err
 	}
 	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
-	sampler := &Sampler{direction: d, kernel: k, key: key, draws: draws{bulk: stream.NewBulk(key)}}
+	sampler := &Sampler{direction: d, kernel: k, key: key, uniforms: kernel.Uniforms{Bulk: stream.NewBulk(key)}}
 	if s.MultiOwner != nil {
 		sampler.draw = coins{*s.MultiOwner, s.Published, s.ExamplesPerOwner(), math.Log1p(-s.MultiOwner.Prob)}.draw
 	} else {
 		process := s.Law.Process().(*sampling.TableProcess)
-		sampler.draw = func(dst []kernel.Hit, d *draws) []kernel.Hit {
+		sampler.draw = func(dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 			for range s.ExamplesPerOwner() {
-				dst = drawOne(process, dst, d)
+				dst = drawOne(process, dst, u)
 			}
 			slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
 			return dst
@@ -62,9 +62,9 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 }
 
 // drawOne appends the participations of one example.
-func drawOne(process *sampling.TableProcess, dst []kernel.Hit, d *draws) []kernel.Hit {
+func drawOne(process *sampling.TableProcess, dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 	var buffer [64]int32
-	for _, step := range process.Draw(buffer[:0], d) {
+	for _, step := range process.Draw(buffer[:0], u) {
 		dst = append(dst, kernel.Hit{Step: int(step), Times: 1})
 	}
 	return dst
@@ -77,7 +77,7 @@ func (s *Sampler) Fork() *Sampler {
 		kernel:    s.kernel.Fork(),
 		draw:      s.draw,
 		key:       s.key,
-		draws:     draws{bulk: stream.NewBulk(s.key)},
+		uniforms:  kernel.Uniforms{Bulk: stream.NewBulk(s.key)},
 	}
 }
 
@@ -108,14 +108,14 @@ func (s *Sampler) Sum(ctx context.Context, epsilon float64, first, count uint64)
 
 // input draws the input of the batch with this number, except for its normals.
 func (s *Sampler) input(number uint64) kernel.Input {
-	in := kernel.Input{Bulk: s.draws.bulk, Number: number}
+	in := kernel.Input{Bulk: s.uniforms.Bulk, Number: number}
 	if s.direction == Q {
 		return in
 	}
 	in.Hits = &s.hits
 	for lane := range s.hits {
-		s.draws.start(number, lane)
-		s.hits[lane] = s.draw(s.hits[lane][:0], &s.draws)
+		s.uniforms.Reset(number, kernel.FirstFreeBlock+uint64(lane)<<32)
+		s.hits[lane] = s.draw(s.hits[lane][:0], &s.uniforms)
 	}
 	return in
 }

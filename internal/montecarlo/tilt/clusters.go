@@ -277,7 +277,7 @@ func (c *clusters) choose() {
 
 // walk sets hits[:0] to a tuple, and returns its weight. Where the weight is 0 there is no tuple.
 // steps is scratch space.
-func (c *clusters) walk(hits []kernel.Hit, steps []int, u *uniforms) ([]kernel.Hit, float64) {
+func (c *clusters) walk(hits []kernel.Hit, steps []int, u *kernel.Uniforms) ([]kernel.Hit, float64) {
 	hits = hits[:0]
 	weight, free := 1.0, 0
 	for i, m := 0, pick(c.count, u.Float64()); m > 0; {
@@ -306,7 +306,7 @@ func (c *clusters) begin(m, i int, u float64) int {
 // draw draws a cluster of at most m participations that begins at step first, and appends its steps
 // to at. The next cluster begins at step next or later. log is the logarithm of the weight by which
 // the cluster was drawn, without the factors for the labels and (na)^j.
-func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next int, log float64) {
+func (c *clusters) draw(at []int, m, first int, u *kernel.Uniforms) (steps []int, next int, log float64) {
 	var of [maxBlockOrder + 1]float64
 	total := 0.0
 	for j := 1; j <= m; j++ {
@@ -407,7 +407,7 @@ func (c *clusters) source() *source {
 	}
 	walker := func() walk {
 		steps := make([]int, 0, maxBlockOrder)
-		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
+		return func(hits []kernel.Hit, u *kernel.Uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
 	}
 	s := &source{walkError: c.rounding(), walker: walker, above: above}
 	if c.order > 1 {

@@ -142,17 +142,17 @@ func TestClustersAreRaised(t *testing.T) {
 // weightedDistribution tests the sums of weights of the tuples that a walk draws against
 // enumeration of those of patterns, whose normaliser is at most e^lnN.
 func weightedDistribution(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
-	walk func([]kernel.Hit, *uniforms) ([]kernel.Hit, float64), draws int) error {
+	walk func([]kernel.Hit, *kernel.Uniforms) ([]kernel.Hit, float64), draws int) error {
 	t.Helper()
 	want := map[string]float64{}
 	eachTuple(c, list, sigma, theta, func(tuple []int, w float64) { want[tupleKey(list, tuple)] += w })
 	got := map[string]float64{}
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
 	var hits []kernel.Hit
 	var weight float64
 	sum, squares := 0.0, 0.0
 	for i := range draws {
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		hits, weight = walk(hits, u)
 		sum, squares = sum+weight, squares+weight*weight
 		if !(weight >= 0 && weight <= 1+1e-12) {

@@ -61,12 +61,12 @@ func (c epochCase) spec() montecarlo.Spec {
 }
 
 // tuplesFollow tests how often each tuple is drawn against the weights of all.
-func tuplesFollow(weights map[string]float64, total float64, name string, draw func([]kernel.Hit, *uniforms) []kernel.Hit, draws int) error {
+func tuplesFollow(weights map[string]float64, total float64, name string, draw func([]kernel.Hit, *kernel.Uniforms) []kernel.Hit, draws int) error {
 	seen := map[string]int{}
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
 	var hits []kernel.Hit
 	for i := range draws {
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		hits = draw(hits, u)
 		key := hitsKey(hits)
 		if weights[key] == 0 {

@@ -60,12 +60,12 @@ type source struct {
 
 // walk sets hits[:0] to one tuple and returns it with its weight, by which the value of the sample
 // is multiplied. The weight is 1 with exact tables, and at most 1 with others.
-type walk func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
+type walk func(hits []kernel.Hit, u *kernel.Uniforms) ([]kernel.Hit, float64)
 
 // exactly is the walker of tuples without weights.
-func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk {
+func exactly(draw func(hits []kernel.Hit, u *kernel.Uniforms) []kernel.Hit) func() walk {
 	return func() walk {
-		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return draw(hits, u), 1 }
+		return func(hits []kernel.Hit, u *kernel.Uniforms) ([]kernel.Hit, float64) { return draw(hits, u), 1 }
 	}
 }
 

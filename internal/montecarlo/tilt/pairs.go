@@ -239,7 +239,7 @@ func dotOf(x, y []float64) (sum float64) {
 }
 
 // draw sets hits[:0] to one pair, drawn with probability Π π(x_j) exp(⟨Cx_1,Cx_2⟩/σ²)/N_2.
-func (p *pairs) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+func (p *pairs) draw(hits []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 	hits = hits[:0]
 	a, b := 0, 0
 	for e, t := range p.kept {
@@ -256,7 +256,7 @@ func (p *pairs) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 }
 
 // first draws the place of the replica of age a, with probability ∝ γ_b(v) ρ_a(v).
-func (t *pairTable) first(a, b int, u *uniforms) (v int) {
+func (t *pairTable) first(a, b int, u *kernel.Uniforms) (v int) {
 	sums := t.sums[a]
 	rho := func(v int) float64 {
 		if v == 0 {
@@ -283,7 +283,7 @@ func (t *pairTable) first(a, b int, u *uniforms) (v int) {
 }
 
 // second draws the place of the other replica, with probability ∝ γ_a(z) K(v,z) V_{e+1}(T-v,T-z).
-func (t *pairTable) second(a, v int, u *uniforms) (z int) {
+func (t *pairTable) second(a, v int, u *kernel.Uniforms) (z int) {
 	sums := t.sums[a]
 	total := sums[v]
 	if v > 0 {

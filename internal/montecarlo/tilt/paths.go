@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
 )
 
@@ -81,7 +82,7 @@ func (p *paths) fork() *paths {
 // over R draws of k independent participations x_1 … x_k given y. u must be independent of y. It
 // ends early with -Inf once ln f̂ is certain to be at most low, and with +Inf once it is certain to
 // be at least high: every draw adds 0 to 1.
-func (p *paths) ratio(logF float64, u *uniforms, low, high float64) randomised {
+func (p *paths) ratio(logF float64, u *kernel.Uniforms, low, high float64) randomised {
 	power, all := float64(p.examples)*logF, float64(p.draws)
 	least := all * math.Exp(low-power) * (1 - certain)
 	most := all * math.Exp(high-power) * (1 + certain)
@@ -129,7 +130,7 @@ func (p powers) log(over float64) float64 {
 const certain = 1e-9
 
 // overlap draws k independent participations given y and returns Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ².
-func (p *paths) overlap(u *uniforms) (sum float64) {
+func (p *paths) overlap(u *kernel.Uniforms) (sum float64) {
 	p.participate = p.participate[:0]
 	for range p.examples {
 		from := len(p.participate)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
@@ -29,16 +30,16 @@ func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *pa
 }
 
 // whole is ratio with all of its draws.
-func (p *paths) whole(logF float64, u *uniforms) randomised {
+func (p *paths) whole(logF float64, u *kernel.Uniforms) randomised {
 	return p.ratio(logF, u, math.Inf(-1), math.Inf(1))
 }
 
 // unbiased tests the mean of exp(-overlaps) of single draws against f_k/f^k.
 func unbiased(p *paths, want float64, key string, trials int) error {
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(key)))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", []byte(key)))}
 	sum, squares := 0.0, 0.0
 	for i := range trials {
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		x := math.Exp(p.whole(0, u).logRatio)
 		sum += x
 		squares += (x - want) * (x - want)
@@ -94,9 +95,9 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
 	p, logF, _ := givenOutput(t, spec, []float64{3, -1}, 5)
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", nil))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", nil))}
 	for i := range 1000 {
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		if r := p.whole(logF, u); r.logRatio > 3*logF+1e-12 {
 			t.Fatalf("ln f̂ = %v above %v", r.logRatio, 3*logF)
 		}
@@ -118,7 +119,7 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	}
 	sigma := s.NoiseMultiplier
 	one := func(m, y float64) float64 { return math.Exp((m*y - m*m/2) / (sigma * sigma)) }
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("mislead")))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", []byte("mislead")))}
 	exact, plain, linear := 0.0, 0.0, 0.0
 	const points, repeats = 400, 40
 	for i := range points {
@@ -131,7 +132,7 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 		exact += density * max(0, fk-math.Exp(epsilon))
 		p.one.Given(func(int) float64 { return y / (sigma * sigma) })
 		for j := range repeats {
-			u.reset(uint64(i*repeats + j))
+			u.Reset(uint64(i*repeats+j), 0)
 			r := p.whole(math.Log(f), u)
 			plain += density / repeats * fk * max(0, -math.Expm1(epsilon-r.logRatio)) // y ~ P has fk times the density
 			linear += density / repeats * math.Exp(r.logExcess(epsilon))
@@ -222,11 +223,11 @@ func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z := uniforms{bulk: v.bulk}
+	z := kernel.Uniforms{Bulk: v.bulk}
 	for sample := range uint64(50) {
-		v.uniforms.reset(sample)
-		v.coins.reset(sample)
-		z.reset(sample)
+		v.uniforms.Reset(sample, 0)
+		v.coins.Reset(sample, 0)
+		z.Reset(sample, 0)
 		tuple, path, output := v.uniforms.Float64(), v.coins.Float64(), z.Float64()
 		if tuple == path || path == output || tuple == output {
 			t.Fatalf("sample %d: tuple, paths and output are drawn with %v, %v and %v", sample, tuple, path, output)
@@ -239,12 +240,12 @@ func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 func TestRatioEndsWhereNothingChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(74, 1))
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("ends")))}
+	u := &kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("test", []byte("ends")))}
 	early := [2]int{}
 	for i := range 4000 {
 		y := []float64{3 * rng.NormFloat64(), 3 * rng.NormFloat64()}
 		p, logF, _ := givenOutput(t, spec, y, 1+rng.IntN(12))
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		all := p.whole(logF, u)
 		epsilon := all.logRatio // the edge, or near it
 		switch rng.IntN(3) {
@@ -253,12 +254,12 @@ func TestRatioEndsWhereNothingChanges(t *testing.T) {
 		case 1:
 			epsilon += 1e-7 * rng.NormFloat64()
 		}
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		above := p.ratio(logF, u, epsilon, math.Inf(1))
 		if got, want := above.logExcess(epsilon), all.logExcess(epsilon); got != want {
 			t.Fatalf("case %d: ln (f̂ - γ)_+ is %v, of all draws %v", i, got, want)
 		}
-		u.reset(uint64(i))
+		u.Reset(uint64(i), 0)
 		below := p.ratio(logF, u, math.Inf(-1), epsilon)
 		if got, want := below.shortfall(-epsilon), all.shortfall(-epsilon); got != want {
 			t.Fatalf("case %d: (1 - γf̂)_+ is %v, of all draws %v", i, got, want)

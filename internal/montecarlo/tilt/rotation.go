@@ -87,7 +87,7 @@ func (p periods) count() int { return (p.steps + p.length - 1) / p.length }
 func (p periods) places(period int) int { return min(p.length, p.steps-period*p.length) }
 
 // draw draws one pattern: order 1.
-func (p periods) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+func (p periods) draw(hits []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 	hits = hits[:0]
 	for first := 0; first < p.steps; first += p.length {
 		if step := first + int(u.Float64()*float64(p.length)); step < p.steps {

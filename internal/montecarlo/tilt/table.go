@@ -37,7 +37,7 @@ func newTableSource(
 	if t.Bytes <= o.MaxBytes {
 		s.walker = func() walk {
 			w := tuples.NewWalker(t)
-			return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return w.Draw(hits, u) }
+			return func(hits []kernel.Hit, u *kernel.Uniforms) ([]kernel.Hit, float64) { return w.Draw(hits, u) }
 		}
 	}
 	return s, nil

@@ -3,6 +3,7 @@ package tilt
 import (
 	"math"
 
+	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/normal"
 )
 
@@ -21,7 +22,7 @@ func (t tangent) tail(randomised bool, epsilon, sigma float64) tail {
 // draw returns x, by rejection. The sum of two exponential variables with the rates s and s + slope
 // has a density in proportion to e^{-sz} (1 - e^{-slope·z}), which leaves e^{-(z-(s-from))²/2} to
 // accept with.
-func (t tail) draw(u *uniforms) float64 {
+func (t tail) draw(u *kernel.Uniforms) float64 {
 	rate := (t.from + math.Sqrt(t.from*t.from+4)) / 2
 	for {
 		z := -math.Log(u.Float64()) / rate

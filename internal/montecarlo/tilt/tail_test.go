@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -36,12 +37,12 @@ func TestTail(t *testing.T) {
 		for i := range prob {
 			prob[i] /= total
 		}
-		u := uniforms{bulk: stream.NewBulk(stream.PublicKey("tail", nil))}
+		u := kernel.Uniforms{Bulk: stream.NewBulk(stream.PublicKey("tail", nil))}
 		right, wrong := make([]int, cells+1), make([]int, cells+1)
 		for sample := range uint64(40000) {
-			u.reset(sample)
+			u.Reset(sample, 0)
 			right[min(cells, int((tail.draw(&u)-tail.from)/width))]++
-			u.reset(sample)
+			u.Reset(sample, 0)
 			rate := (tail.from + math.Sqrt(tail.from*tail.from+4)) / 2
 			z := -math.Log(u.Float64()) / rate
 			if !tail.randomised {

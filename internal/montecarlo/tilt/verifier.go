@@ -26,12 +26,12 @@ type Verifier struct {
 	at      kernel.Row // the projections of a batch
 
 	kernel   *kernel.Kernel
-	bulk     *stream.Bulk // of outputs
-	uniforms uniforms     // of tuples, or of projections
+	bulk     *stream.Bulk    // of outputs
+	uniforms kernel.Uniforms // of tuples, or of projections
 	hits     [kernel.Lanes][]kernel.Hit
 	weights  [kernel.Lanes]float64 // of the tuples
 	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
-	coins    uniforms
+	coins    kernel.Uniforms
 	in       kernel.Input
 	out      kernel.Output
 	values   [kernel.Lanes]float64
@@ -59,7 +59,7 @@ func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	}
 	key = key.Sub("values of " + string(config))
 	v := &Verifier{proposal: p, bulk: stream.NewBulk(key.Sub("outputs"))}
-	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
+	v.uniforms.Bulk = stream.NewBulk(key.Sub("tuples"))
 	v.in.Bulk = v.bulk
 	specs := []montecarlo.Spec{p.Spec}
 	if p.Parts > 0 {
@@ -101,7 +101,7 @@ func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 		if v.paths, err = newPaths(p.Spec, columns, p.Draws); err != nil {
 			return nil, err
 		}
-		v.coins.bulk = stream.NewBulk(key.Sub("participations given outputs"))
+		v.coins.Bulk = stream.NewBulk(key.Sub("participations given outputs"))
 		v.kernel.Record = make([]kernel.Row, p.Spec.Steps())
 	}
 	if p.Method == Tangent {
@@ -231,8 +231,8 @@ func (v *Verifier) Fork() *Verifier {
 	if v.kernel != nil {
 		fork.kernel = v.kernel.Fork()
 	}
-	bulk, tuples := *v.bulk, *v.uniforms.bulk
-	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
+	bulk, tuples := *v.bulk, *v.uniforms.Bulk
+	fork.bulk, fork.uniforms.Bulk, fork.in.Bulk = &bulk, &tuples, &bulk
 	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
 	if v.source != nil {
 		fork.draw = v.source.walker()
@@ -241,8 +241,8 @@ func (v *Verifier) Fork() *Verifier {
 		fork.in.Projection = &fork.at
 	}
 	if v.paths != nil {
-		coins := *v.coins.bulk
-		fork.paths, fork.coins.bulk = v.paths.fork(), &coins
+		coins := *v.coins.Bulk
+		fork.paths, fork.coins.Bulk = v.paths.fork(), &coins
 	}
 	return &fork
 }
@@ -281,14 +281,14 @@ func (v *Verifier) compute(batch uint64) {
 	v.batch, v.ready = batch, true
 	if v.draw != nil {
 		for l := range v.hits {
-			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.uniforms.Reset(batch*kernel.Lanes+uint64(l), 0)
 			v.hits[l], v.weights[l] = v.draw(v.hits[l], &v.uniforms)
 		}
 		v.in.Hits = &v.hits
 	}
 	if v.proposal.Method == Tangent {
 		for l := range v.at {
-			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.uniforms.Reset(batch*kernel.Lanes+uint64(l), 0)
 			v.at[l] = -v.proposal.Spec.NoiseMultiplier * v.tail.draw(&v.uniforms)
 		}
 	}
@@ -334,7 +334,7 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	if p.Direction == montecarlo.P && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon { // f̂ ≤ f^k
 		return 0
 	}
-	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
+	v.coins.Reset(v.batch*kernel.Lanes+uint64(lane), 0)
 	v.paths.one.Given(func(i int) float64 { return v.kernel.Record[i][lane] * math.Ln2 })
 	if p.Method == Tilted {
 		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
