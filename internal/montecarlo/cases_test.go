@@ -12,30 +12,21 @@ import (
 	"minsep/sampling"
 )
 
-// goldenCase is a case of a file of losses, or of δ, that were computed elsewhere.
+// goldenCase is a case of a file of losses that were computed elsewhere.
 type goldenCase struct {
-	Scheme     string        `json:"scheme"`
-	Steps      int           `json:"n"`
-	MinSep     int           `json:"b"`
-	Prob       float64       `json:"p"`
-	ProbCyclic float64       `json:"p_cyclic"`
-	Sigma      float64       `json:"sigma"`
-	Start      string        `json:"start"`
-	Column     []float64     `json:"c"`
-	Matrix     [][]float64   `json:"C"`
-	Owned      int           `json:"k_u"`
-	Epoch      int           `json:"epoch"`
-	Deltas     []goldenDelta `json:"deltas"`
-	Y          [][]float64   `json:"y"`
-	LogLoss    []float64     `json:"log_loss"`
-}
-
-type goldenDelta struct {
-	Epsilon float64 `json:"eps"`
-	PQ      float64 `json:"delta_PQ"`
-	SEPQ    float64 `json:"se_PQ"`
-	QP      float64 `json:"delta_QP"`
-	SEQP    float64 `json:"se_QP"`
+	Scheme     string      `json:"scheme"`
+	Steps      int         `json:"n"`
+	MinSep     int         `json:"b"`
+	Prob       float64     `json:"p"`
+	ProbCyclic float64     `json:"p_cyclic"`
+	Sigma      float64     `json:"sigma"`
+	Start      string      `json:"start"`
+	Column     []float64   `json:"c"`
+	Matrix     [][]float64 `json:"C"`
+	Owned      int         `json:"k_u"`
+	Epoch      int         `json:"epoch"`
+	Y          [][]float64 `json:"y"`
+	LogLoss    []float64   `json:"log_loss"`
 }
 
 func readGolden(t *testing.T, name string) []goldenCase {

@@ -197,53 +197,6 @@ func TestLossesAgainstEvaluator(t *testing.T) {
 	}
 }
 
-// TestGoldenDeltas compares δ in both directions with reference estimates of 4e5 to 1e6 samples. A
-// figure is refused when it is more than 4 combined standard errors off. That happens to one
-// correct figure in 16,000, so to one of the 60 with probability 4e-3; the seed being fixed and
-// samples being the same everywhere, it happens once or never. Figures of fewer than 30 expected
-// hits, whose error is not normal, are left out.
-func TestGoldenDeltas(t *testing.T) {
-	samples := 1 << 16
-	if testing.Short() {
-		samples = 1 << 14
-	}
-	compared := 0
-	for _, name := range []string{"mc_bminsep.json", "mc_bnb_cyclic.json", "mc_multi_attribution.json", "mc_epoch.json"} {
-		for i, c := range readGolden(t, name) {
-			if c.Steps > 300 && testing.Short() {
-				continue
-			}
-			for _, direction := range Directions {
-				losses := make([]float64, samples)
-				mustSampler(t, c.spec(), direction, testKey(t)).Losses(losses, 0)
-				for _, want := range c.Deltas {
-					ref, refError := want.PQ, want.SEPQ
-					if direction == Q {
-						ref, refError = want.QP, want.SEQP
-					}
-					got, squares := 0.0, 0.0
-					for _, loss := range losses {
-						value := Value(want.Epsilon, loss) / float64(samples)
-						got, squares = got+value, squares+value*value
-					}
-					standardError := math.Sqrt(max(0, squares-got*got/float64(samples)))
-					if refError == 0 || ref/refError < 6 || got < 30/float64(samples) {
-						continue
-					}
-					compared++
-					if z := math.Abs(got-ref) / math.Hypot(refError, standardError); z > 4 {
-						t.Errorf("%s case %d direction %s ε = %g: δ = %g ± %g, want %g ± %g", name, i, direction, want.Epsilon, got, standardError, ref, refError)
-					}
-				}
-			}
-		}
-	}
-	if compared < 25 {
-		t.Errorf("only %d figures were compared", compared)
-	}
-	t.Logf("%d figures compared", compared)
-}
-
 // TestFrozenLosses holds the addresses: do not change these figures. A verification is repeated by
 // anybody from its key.
 func TestFrozenLosses(t *testing.T) {

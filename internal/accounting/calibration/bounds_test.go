@@ -255,48 +255,6 @@ func TestBoundsHoldByDraws(t *testing.T) {
 	}
 }
 
-// TestSecretPartition: the losses that are drawn for cyclic Poisson sampling with a secret
-// partition have the divergences of the mixture over the parts, in both directions, and those of
-// the first part are rejected.
-func TestSecretPartition(t *testing.T) {
-	const samples = 200000
-	for _, minSep := range []int{2, 4} { // with 3 steps: parts of two steps and one, and a part of none
-		strategy := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 3, Toeplitz: []float64{1, 0.6}}
-		c := boundCase{sigma: 0.7, epsilon: 0.2}
-		c.run = accounting.Run{Strategy: strategy, MaxExamplesPerOwner: 1,
-			Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.6, Steps: 3, MinSep: minSep, SecretPartition: true}}}
-		uniform := distribution{}
-		for part := range minSep {
-			partDistribution(uniform, 3, minSep, part, 0.6, 1/float64(minSep))
-		}
-		c.distributions = []distribution{uniform}
-		truth, fault := c.truth(func(m mixture) (float64, float64, float64) { return m.quadrature(c.epsilon) })
-		for i, d := range montecarlo.Directions {
-			for _, secret := range []bool{true, false} {
-				run, scheme := c.run, *c.run.Sampler.CyclicPoisson
-				scheme.SecretPartition = secret
-				run.Sampler.CyclicPoisson = &scheme
-				spec := run.Loss(c.sigma)
-				s, err := montecarlo.NewSampler(spec, d, stream.PublicKey("parts", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				losses := make([]float64, samples)
-				s.Losses(losses, 0)
-				sum, squares := 0.0, 0.0
-				for _, l := range losses {
-					value := max(0, -math.Expm1(c.epsilon-l))
-					sum, squares = sum+value, squares+(value-truth[i])*(value-truth[i])
-				}
-				off := math.Abs(sum/samples-truth[i]) - fault
-				if far := 6 * math.Sqrt(squares) / samples; (off > far) == secret {
-					t.Errorf("%d parts, direction %s, secret %v: δ is %g, truth %g ± %g", minSep, d, secret, sum/samples, truth[i], far/6)
-				}
-			}
-		}
-	}
-}
-
 // TestSecretPartitionPlan: what samples certify is below the noise of the worst part's
 // distribution, which remains where samples are too few; both are checked again from their
 // protocols.

@@ -11,7 +11,6 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
-	"minsep/internal/montecarlo"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -148,36 +147,6 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("%d samples: %v", p.Samples, err)
 	}
 	certify(t, plan.Protocol, 5000, 0)
-}
-
-// TestPlainValues verifies by plain losses at a large δ, with enough noise and with too little.
-func TestPlainValues(t *testing.T) {
-	const epsilon, delta = 1, 0.05
-	th, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, []float64{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		sigma    float64
-		verified bool
-	}{{1.6, true}, {0.8, false}} {
-		p := &accounting.Protocol{Format: 1, Run: smallRun(), CodeVersion: "test", KernelID: montecarlo.KernelID(),
-			Points:     []accounting.Point{{Epsilon: epsilon, Delta: delta, Thresholds: th}},
-			Candidates: []accounting.Candidate{{NoiseMultiplier: c.sigma}}}
-		for _, d := range montecarlo.Directions {
-			p.Candidates[0].Trials = append(p.Candidates[0].Trials,
-				accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: []byte("{}")})
-		}
-		l, err := ledger.Create(t.TempDir(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Finish(context.Background(), l, 5000, 0)
-		if c.verified && err != nil || !c.verified && !errors.Is(err, accounting.ErrNotVerified) {
-			t.Errorf("σ = %g: got %v, want verified = %t", c.sigma, err, c.verified)
-		}
-		l.Close()
-	}
 }
 
 // TestAdviceHolds: noise multipliers that few samples reject are verified by as many as the error

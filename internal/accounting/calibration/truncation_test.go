@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"bytes"
 	"errors"
 	"reflect"
 	"strings"
@@ -118,26 +117,6 @@ func TestTruncatedPlans(t *testing.T) {
 		if err := CheckProofs(t.Context(), p); !errors.Is(err, accounting.ErrNotVerified) {
 			t.Errorf("%s: a cost that is too low: %v", name, err)
 		}
-	}
-}
-
-// TestTruncatedNoiseMultiplier verifies one noise multiplier, of which nothing is estimated.
-func TestTruncatedNoiseMultiplier(t *testing.T) {
-	run := truncatedRuns(t)["b-min-sep"]
-	plan, err := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, NoiseMultiplier: 1.7, Samples: 30_000, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, c := certify(t, plan.Protocol, 1<<14, 0)
-	if c.NoiseMultiplier != 1.7 || c.Points[0].Directions[0].Truncation == nil {
-		t.Errorf("certificate %+v", c)
-	}
-	read, err := accounting.ParseCertificate(encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := read.Encode(); err != nil || !bytes.Equal(again, encoded) {
-		t.Errorf("a certificate does not survive being read: %v", err)
 	}
 }
 

@@ -162,23 +162,6 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 	}
 }
 
-// TestLeastOrderInBlocks: with three examples and more, a limited work is one of the least order
-// too, which has no table of all steps then.
-func TestLeastOrderInBlocks(t *testing.T) {
-	c := benchCase(t, 64, 32, 128./50000, .8, 8)
-	c.Spec.MaxExamplesPerOwner = 4
-	p, err := NewProposalWithin(t.Context(), c, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Moment.Block == 0 {
-		t.Errorf("%+v", p.Moment)
-	}
-	if _, err := NewVerifier(p, stream.PublicKey("test", nil)); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestOneExampleInBlocks: at a min-sep whose exact tables end at order 2, and a small ε, blocks
 // have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {

@@ -166,31 +166,6 @@ func TestMeanIsTheDivergence(t *testing.T) {
 	}
 }
 
-// TestProposalIsADensity: the mean of Q over the proposal is 1.
-func TestProposalIsADensity(t *testing.T) {
-	for _, c := range exactCases() {
-		if c.Direction != montecarlo.P {
-			continue
-		}
-		v := testVerifier(t, c.Config)
-		v.proposal.Epsilon = 0
-		const samples = 40000
-		sum, squares, most := 0.0, 0.0, 0.0
-		for batch := range uint64(samples / 8) {
-			v.compute(batch)
-			for l := range v.values {
-				x := math.Exp(-v.proposal.Moment.logDensity(v.out.LogRatio[len(v.out.LogRatio)-1][l]))
-				sum += x
-				squares += (x - 1) * (x - 1)
-				most = max(most, x)
-			}
-		}
-		if err := stattest.Sum(sum, samples, squares, most); err != nil {
-			t.Errorf("%v: %v", c, err)
-		}
-	}
-}
-
 func TestNoValueAboveTheBound(t *testing.T) {
 	draws := 100000
 	if stattest.Long() {

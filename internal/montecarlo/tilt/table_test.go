@@ -78,17 +78,6 @@ func hitsKey(hits []kernel.Hit) string {
 	return key
 }
 
-// TestPairsOfLargeMinSeps: order 2 has a table from which tuples can be drawn where few steps are
-// as far as min-sep from both ends.
-func TestPairsOfLargeMinSeps(t *testing.T) {
-	const n, b = 2000, 1100
-	s := specOf(sampling.BMinSep{Prob: 1e-4, Steps: n, MinSep: b, WarmStart: true}, toeplitz(n, 1, .6, .4), .7)
-	source, err := familyOf(s).source(t.Context(), s, likelihood.NewColumns(s.Strategy), 2, true)
-	if err != nil || source.walker == nil {
-		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
-	}
-}
-
 // squareRoot is the first column of the banded square root of prefix sums.
 func squareRoot(bands int) []float64 {
 	c := []float64{1}

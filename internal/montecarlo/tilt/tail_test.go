@@ -59,23 +59,6 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTangentBound: M is the bound that the tangent proves.
-func TestTangentBound(t *testing.T) {
-	for _, c := range exactCases() {
-		if c.Direction != montecarlo.Q || c.Spec.MaxExamplesPerOwner > 1 {
-			continue
-		}
-		v := testVerifier(t, c.Config)
-		if v.proposal.Method != Tangent {
-			continue
-		}
-		sigma := c.Spec.NoiseMultiplier
-		if proven := v.tangent.divergence(c.Epsilon, sigma); math.Abs(v.proposal.Bound/proven-1) > 1e-6 {
-			t.Errorf("%v: M = %v; the tangent proves %v", c, v.proposal.Bound, proven)
-		}
-	}
-}
-
 // TestPlainBoundIsAtMostOne: no value of H(Q,P) is above 1, nor is the divergence, whatever
 // rounding adds, for any number of examples. Values over M then end at 1.
 func TestPlainBoundIsAtMostOne(t *testing.T) {
