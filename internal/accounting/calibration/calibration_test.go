@@ -296,3 +296,14 @@ func TestTrialsOfFewSamples(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnersWithoutSamples: where no value of an owner's examples is drawn with a largest value below
+// 1, a noise multiplier is refused as one that takes too many samples.
+func TestOwnersWithoutSamples(t *testing.T) {
+	run := smallRun()
+	run.MaxExamplesPerOwner = 30
+	p := Problem{Run: run, Epsilon: 2, Delta: 0.1, NoiseMultiplier: 0.4, Samples: 1000, CodeVersion: "test"}
+	if plan, err := p.Plan(t.Context()); !errors.Is(err, accounting.ErrTooFewSamples) {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
