@@ -3,13 +3,9 @@ package tilt
 import (
 	"fmt"
 	"math"
-	"testing"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 	"minsep/mechanism"
-	"minsep/sampling"
 )
 
 func toeplitz(steps int, c ...float64) *mechanism.Strategy {
@@ -23,20 +19,6 @@ func varying(steps, bands int) *mechanism.Strategy {
 		for r := range min(bands, steps-i) {
 			s.Columns[i] = append(s.Columns[i], 1/float64(1+r)+0.1*math.Sin(float64(i*(r+1)))*math.Sin(float64(i)))
 		}
-	}
-	return s
-}
-
-// tableOf is a table of a law from which tuples can be drawn.
-func tableOf(t testing.TB, l sampling.Scheme, c *mechanism.Strategy, sigma float64, theta int) *source {
-	t.Helper()
-	law, err := sampling.TableOf(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newTableSource(t.Context(), law, likelihood.NewColumns(c), 1/(sigma*sigma), theta, tuples.Options{Keep: true, MaxBytes: maxTableBytes})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return s
 }
@@ -76,13 +58,4 @@ func hitsKey(hits []kernel.Hit) string {
 		key += fmt.Sprintf("%d:%d ", h.Step, h.Times)
 	}
 	return key
-}
-
-// squareRoot is the first column of the banded square root of prefix sums.
-func squareRoot(bands int) []float64 {
-	c := []float64{1}
-	for k := 1; k < bands; k++ {
-		c = append(c, c[k-1]*(float64(k)-.5)/float64(k))
-	}
-	return c
 }
