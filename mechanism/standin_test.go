@@ -16,7 +16,7 @@ func TestStandIn(t *testing.T) {
 	}
 	for _, f := range mechanism.Families() {
 		compared := 0
-		for _, steps := range []int{1, 2, 8, 12, 27} {
+		for _, steps := range []int{1, 2, 12} {
 			for size := 1; size <= 4; size++ {
 				for _, stamps := range []int{0, 1, 2, 3} {
 					for corner := range 3 {

@@ -9,7 +9,7 @@ import (
 	"minsep/mechanism"
 )
 
-// TestStepNoise compares with the rows of the dense inverse.
+// TestStepNoise compares it, and the deviation of each step, with the rows of the dense inverse.
 func TestStepNoise(t *testing.T) {
 	for _, plain := range samples() {
 		for _, normalized := range []bool{false, true} {
@@ -25,6 +25,11 @@ func TestStepNoise(t *testing.T) {
 			want := mat.Norm(&inverse, 2) / math.Sqrt(float64(s.Steps))
 			if s.IsToeplitz() {
 				want = mat.Norm(inverse.ColView(0), 2)
+			}
+			for i, got := range must2(s.StepDeviations())(t) {
+				if row := mat.Norm(inverse.RowView(i), 2); math.Abs(got-row) > 1e-12*row {
+					t.Errorf("%s, normalized %v: step %d has %v, want %v", s.Kind, normalized, i, got, row)
+				}
 			}
 			if got := must2(s.StepNoise())(t); math.Abs(got-want) > 1e-12*want {
 				t.Errorf("%s, normalized %v: %v, want %v", s.Kind, normalized, got, want)

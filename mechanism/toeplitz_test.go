@@ -57,35 +57,3 @@ func TestToeplitzErrorGradient(t *testing.T) {
 		}
 	}
 }
-
-// TestOptimalToeplitzSchedule perturbs the optimum for learning rates that change, by matrices.
-func TestOptimalToeplitzSchedule(t *testing.T) {
-	const n = 50
-	training := &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 5)}
-	for _, a := range []*mechanism.Workload{training, workloadOfRows(training)} {
-		for _, bands := range []int{6, 14} {
-			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 10}}
-			s := must2(p.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
-			best := must2(p.Loss(s))(t)
-			constant := p
-			constant.Workload = &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04}
-			other := must2(constant.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
-			if loss := must2(p.Loss(other))(t); !(loss > best) {
-				t.Errorf("%d bands: loss %v, of constant learning rates %v", bands, best, loss)
-			}
-			for j := range s.Toeplitz {
-				for _, step := range []float64{-1e-3, 1e-3} {
-					old := s.Toeplitz[j]
-					s.Toeplitz[j] += step
-					if loss := must2(p.Loss(s))(t); bands <= 10 && loss < best*(1-1e-9) {
-						t.Errorf("%d bands: loss %v falls to %v at %d by %v", bands, best, loss, j, step)
-					}
-					s.Toeplitz[j] = old
-				}
-			}
-		}
-	}
-	if second((mechanism.Problem{Workload: training, Objective: mechanism.MaxError}).Make(t.Context(), mechanism.KindBandedToeplitz, 4)) == nil {
-		t.Error("the largest error with a schedule is accepted")
-	}
-}

@@ -86,6 +86,14 @@ func TestSamples(t *testing.T) {
 	if err != nil || samples[0] != 0 || th.FailureProbability != 0 || th.Verify != delta {
 		t.Errorf("bounds below δ: %+v %v %v", th, samples, err)
 	}
+	for rest := 1e-2; err == nil; rest /= 1.1 { // means ever nearer to δ
+		if _, samples, err = (Claim{Delta: delta}).Samples((1-rest)*delta, []float64{1}); err == nil && samples[0] > maxSamples {
+			t.Errorf("%d samples at %g of δ, more than a verification may have", samples[0], 1-rest)
+		}
+	}
+	if !errors.Is(err, ErrTooFewSamples) {
+		t.Errorf("a mean next to δ: %v", err)
+	}
 	var pe *ParamError
 	if _, _, err := (Claim{Delta: delta}).Samples(0, []float64{math.NaN()}); !errors.As(err, &pe) {
 		t.Errorf("NaN bound: got %v", err)

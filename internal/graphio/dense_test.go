@@ -46,8 +46,8 @@ func TestDenseFiles(t *testing.T) {
 		Owner   int64 `parquet:"owner_id,delta,zstd"`
 	}
 	w := parquet.NewGenericWriter[row](&deltas)
-	rows := make([]row, 100_000)
-	for n := int64(0); n < 60*int64(len(rows)); n += int64(len(rows)) {
+	rows := make([]row, 1<<16)
+	for n := int64(0); n < 6*int64(len(rows)); n += int64(len(rows)) {
 		for i := range rows {
 			rows[i] = row{n + int64(i), n + int64(i)}
 		}
@@ -58,11 +58,11 @@ func TestDenseFiles(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := readAll(t, deltas.Bytes()); n != 6_000_000 || err != nil {
+	if n, err := readAll(t, deltas.Bytes()); n != 6<<16 || err != nil {
 		t.Errorf("edges of numbers that follow each other: %d are read, %v", n, err)
 	}
-	defer graphio.SetFreeUnits(1 << 22)()
-	many := repeated(t, "gzip", "1,1\n", 3<<20)
+	defer graphio.SetFreeUnits(1 << 18)()
+	many := repeated(t, "gzip", "1,1\n", 3<<16)
 	for _, c := range []struct {
 		about, name string
 		content     []byte
@@ -70,9 +70,9 @@ func TestDenseFiles(t *testing.T) {
 		opens       bool // only the reading sees it
 		reads       bool // each file by itself is good
 	}{
-		{"one edge", "g.csv.gz", repeated(t, "gzip", "1,1\n", 5<<20), 1, true, false},
-		{"one line of lists", "g.ndjson.zst", repeated(t, "zstd", `{"example_id":1,"owners":[1,2,3,4,5,6,7,8]}`+"\n", 1<<20), 1, true, false},
-		{"long strings", "g.csv.zst", repeated(t, "zstd", "1,"+strings.Repeat("a", 250)+"\n", 1<<20), 1, true, false},
+		{"one edge", "g.csv.gz", repeated(t, "gzip", "1,1\n", 5<<16), 1, true, false},
+		{"one line of lists", "g.ndjson.zst", repeated(t, "zstd", `{"example_id":1,"owners":[1,2,3,4,5,6,7,8]}`+"\n", 1<<16), 1, true, false},
+		{"long strings", "g.csv.zst", repeated(t, "zstd", "1,"+strings.Repeat("a", 250)+"\n", 1<<16), 1, true, false},
 		{"deltas", "g.parquet", deltas.Bytes(), 1, false, false},
 		{"two files", "g.csv.gz", many, 2, true, true},
 	} {
@@ -94,7 +94,7 @@ func TestDenseFiles(t *testing.T) {
 		} else if !c.reads {
 			mustSayDense(t, c.about, paths[0], err)
 		}
-		if most := 5 << 20; !c.reads && edges > most {
+		if most := 5 << 16; !c.reads && edges > most {
 			t.Errorf("%s: %d edges were read before", c.about, edges)
 		}
 		_, err = source.Load(t.Context())

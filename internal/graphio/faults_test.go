@@ -378,18 +378,16 @@ func TestLinkToNowhere(t *testing.T) {
 // TestLongLines: a line of exactly the limit is read, and one byte more is refused, whatever the
 // line's end and in quotes too.
 func TestLongLines(t *testing.T) {
-	for _, end := range []string{"", "\n", "\r\n"} {
-		for _, quote := range []string{"", `"`} {
-			for _, more := range []int{0, 1} {
-				field := strings.Repeat("x", graphio.MaxLine-len("1,2,")-2*len(quote)+more)
-				text := "example_id,owner_id,more\n1,2," + quote + field + quote + end
-				got, err := readMemory("f.csv", []byte(text), graphio.Options{})
-				if more == 0 && (err != nil || !slices.Equal(got, []edge{{"1", "2"}})) {
-					t.Errorf("%q, %q: %q, %v", quote, end, got, err)
-				}
-				if more == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: a line of more than 64 MiB")) {
-					t.Errorf("%q, %q: one byte too many: %q, %v", quote, end, got, err)
-				}
+	for end, quote := range map[string]string{"": `"`, "\n": "", "\r\n": `"`} {
+		for _, more := range []int{0, 1} {
+			field := strings.Repeat("x", graphio.MaxLine-len("1,2,")-2*len(quote)+more)
+			text := "example_id,owner_id,more\n1,2," + quote + field + quote + end
+			got, err := readMemory("f.csv", []byte(text), graphio.Options{})
+			if more == 0 && (err != nil || !slices.Equal(got, []edge{{"1", "2"}})) {
+				t.Errorf("%q, %q: %q, %v", quote, end, got, err)
+			}
+			if more == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: a line of more than 64 MiB")) {
+				t.Errorf("%q, %q: one byte too many: %q, %v", quote, end, got, err)
 			}
 		}
 	}

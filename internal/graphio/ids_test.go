@@ -227,24 +227,6 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 	}
 }
 
-// TestStringsOfAllFormatsAreOneID: with --id-type string, owner 7 is one owner, in whatever format.
-func TestStringsOfAllFormatsAreOneID(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "a.csv", []byte("example_id,owner_id\n1,7\n"))
-	write(t, dir, "b.ndjson", []byte("{\"example_id\":1,\"owners\":[7,\"7\"]}\n"))
-	write(t, dir, "c.parquet", formats["edges.parquet"](graph{true, true, []edge{{"1", "7"}}}))
-	write(t, dir, "d.parquet", formats["list.parquet"](graph{true, false, []edge{{"1", "7"}}}))
-	if err := os.Mkdir(filepath.Join(dir, "owner_id=7"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "owner_id=7"), "e.tsv", []byte("1\n"))
-	got, _, _, err := read([]string{dir}, graphio.Options{OwnerType: "string"})
-	if err != nil || len(got) != 6 || slices.ContainsFunc(got, func(e edge) bool { return e != edge{"1", "7"} }) {
-		t.Errorf("got %q, %v", got, err)
-	}
-	refuses(t, "not asked for", dir, graphio.Options{}, "set --id-type string")
-}
-
 // halfFloat is the type FLOAT16, which the library does not write.
 type halfFloat struct{ parquet.Type }
 

@@ -339,28 +339,3 @@ func moments(t *testing.T, words Words) {
 		}
 	}
 }
-
-// TestStepDeviations compares with the rows of the inverse, column by column.
-func TestStepDeviations(t *testing.T) {
-	const steps = 30
-	for name, s := range strategies(steps) {
-		want := make([]float64, steps)
-		unit := make([]float64, steps)
-		for j := range steps {
-			clear(unit)
-			unit[j] = 1
-			for i, v := range s.Solve(unit) {
-				want[i] += v * v
-			}
-		}
-		got, err := s.StepDeviations()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range got {
-			if math.Abs(v-math.Sqrt(want[i])) > 1e-12*v {
-				t.Errorf("%s: step %d: %v, want %v", name, i, v, math.Sqrt(want[i]))
-			}
-		}
-	}
-}

@@ -82,16 +82,16 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 			if sigma < c.least {
 				continue
 			}
+			a := Allocation{c.steps, c.places, sigma, 1.3}
+			got, err := Compose([]Step{{a, c.count}}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, epsilon := range []float64{0, 0.3, 2, 6} {
 				if epsilon == 0 && c.steps > 500 {
 					continue // P/Q is within a cell of 1 mostly: a bound that is loose
 				}
-				a := Allocation{c.steps, c.places, sigma, 1.3}
 				want, mirrored := exactAllocation(a, c.count, epsilon, c.nodes)
-				got, err := Compose([]Step{{a, c.count}}, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
 				for _, d := range []struct {
 					name       string
 					loss       Loss

@@ -3,6 +3,7 @@ package pld
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,6 +29,10 @@ func TestTogetherOfOnePoint(t *testing.T) {
 		together, err := Compose([]Step{{Points{{c.epsilon, c.delta}}, c.k}}, Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		pq, _ := Points{{c.epsilon, c.delta}}.losses(0.01, 0)
+		if last := pq.mass[len(pq.mass)-1]; last < 2e-15 || last > 1e-12 { // for the rounding of two sides or three
+			t.Errorf("%+v: the highest loss has the mass %g", c, last)
 		}
 		for i := 0; 2*i <= c.k && i < 30; i++ {
 			at, want := best(c.epsilon, c.delta, c.k, i)
@@ -99,7 +104,7 @@ func enumerated(trainings []Step, epsilon float64) float64 {
 				}
 			}
 		}
-		sorted(corners)
+		slices.Sort(corners)
 		outcomes := []outcome{{curve(0), 0}}
 		for i := range corners[1:] {
 			outcomes = append(outcomes, outcome{curve(corners[i+1]) - curve(corners[i]), corners[i+1] - corners[i]})
@@ -117,16 +122,6 @@ func enumerated(trainings []Step, epsilon float64) float64 {
 		sum += max(0, o.p-math.Exp(epsilon)*o.q)
 	}
 	return sum
-}
-
-func sorted(x []float64) {
-	for i := range x {
-		for j := range i {
-			if x[i] < x[j] {
-				x[i], x[j] = x[j], x[i]
-			}
-		}
-	}
 }
 
 // TestTogetherOfManyPoints holds that points that a Gaussian mechanism has compose to little more

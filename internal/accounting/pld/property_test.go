@@ -7,14 +7,18 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"minsep/internal/stattest"
 )
 
-// TestMain lets the properties draw the same cases every time, unless a seed is asked for: some
+// TestMain lets the properties draw the same 25 cases every time, unless others are asked for: some
 // draws take half a minute to shrink.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
-		f.Value.Set("1")
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "25"} {
+		if f := flag.Lookup(name); f.Value.String() == f.DefValue && !stattest.Long() {
+			f.Value.Set(value)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -23,7 +27,7 @@ func TestMain(m *testing.M) {
 // falls if the grid is divided, and both inversions agree.
 func TestRandomEvents(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a hundred accountings")
+		t.Skip("many accountings")
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		e := Release{
