@@ -61,7 +61,7 @@ func quoted(separator string) string {
 }
 
 // separators divide owners wherever they stand between two texts. Hive divides lists by U+0002.
-var separators = []string{";", "|", "；", "、", "\x01", "\x02", "\x1e", "\x1f"}
+var separators = []string{";", "|", "；", "｜", "、", "，", "،", "\x01", "\x02", "\x1e", "\x1f"}
 
 // shape returns the separator of a value that looks like several owners by itself; "" if it does not.
 // Commas and blanks stand in names too: they tell if all that they divide has a digit or an @.
@@ -81,7 +81,7 @@ func shape(id []byte) string {
 			return separator
 		}
 	}
-	for _, separator := range []string{",", "，", "،", " "} {
+	for _, separator := range []string{",", " "} {
 		if isDivided(id, separator) && allMarked(id, separator) {
 			return separator
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func TestOwnersInOneValue(t *testing.T) {
 		{"a wide semicolon", []string{"ann；bob"}, "；", []string{"ann", "bob"}},
 		{"identifiers and blanks, never alone", []string{"N55189 N42782", "N34694"}, " ", []string{"N55189", "N42782", "N34694"}},
 		{"addresses and commas, never alone", []string{"ann@x.org,bob@x.org"}, ",", []string{"ann@x.org", "bob@x.org"}},
-		{"a wide comma", []string{"u1，u2"}, "，", []string{"u1", "u2"}},
+		{"a wide comma", []string{"ann，bob"}, "，", []string{"ann", "bob"}},
 		{"names and blanks", []string{"Ann Doe", "user 17", "Doe Ann"}, "", nil},
 		{"names", []string{"Doe, Jane", "Doe, John", "Roe, Jane"}, "", nil},
 		{"identifiers", []string{"{550e8400-e29b-41d4-a716-446655440000}", "(unknown)", "a:b", "x;", ";y", "|"}, "", nil},
@@ -114,6 +115,49 @@ func TestDividedOwners(t *testing.T) {
 		got, _, _, err := read([]string{write(t, t.TempDir(), "g.csv", []byte(c.text))}, c.o)
 		if c.fault == "" && (err != nil || len(got) != c.edges) || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 			t.Errorf("%s: %q, %v", c.about, got, err)
+		}
+	}
+}
+
+// TestOwnersInBytes: text in a column of bytes, as some programs store it, is looked at like text, and
+// is divided only if it is taken for text; other bytes are ids whatever they look like.
+func TestOwnersInBytes(t *testing.T) {
+	for _, c := range []struct {
+		about, first, second string
+		o                    graphio.Options
+		owners               []string
+		fault                string
+	}{
+		{"text", "ann;bob", "ann", graphio.Options{}, nil, "several owners in one value"},
+		{"text, to be divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";"}, nil, "a column of bytes, which --owner-separator does not divide: set --owner-type string"},
+		{"text, divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";", OwnerType: "string"}, []string{"ann", "bob", "ann"}, ""},
+		{"bytes, divided as text", "ann;\xffbob", "ann", graphio.Options{OwnerSeparator: ";", OwnerType: "string"}, nil, "not UTF-8"},
+		{"text, each one owner", "ann;bob", "ann", graphio.Options{OwnerSeparator: graphio.NoSeparator}, []string{"ann;bob", "ann"}, ""},
+		{"bytes", "a\xff;b", "a;b", graphio.Options{}, []string{"a\xff;b", "a;b"}, ""},
+		{"a number in bytes", "\x00\x00\x01\x02", "\x00\x00;b", graphio.Options{}, []string{"\x00\x00\x01\x02", "\x00\x00;b"}, ""},
+	} {
+		var flat, list bytes.Buffer
+		type row struct {
+			Example int64  `parquet:"example_id"`
+			Owner   []byte `parquet:"owner_id"`
+		}
+		type rows struct {
+			Example int64    `parquet:"example_id"`
+			Owners  [][]byte `parquet:"owners,list"`
+		}
+		first, second := []byte(c.first), []byte(c.second)
+		if err := errors.Join(parquet.Write(&flat, []row{{1, first}, {2, second}}), parquet.Write(&list, []rows{{1, [][]byte{first}}, {2, [][]byte{second}}})); err != nil {
+			t.Fatal(err)
+		}
+		for name, file := range map[string][]byte{"flat.parquet": flat.Bytes(), "list.parquet": list.Bytes()} {
+			edges, _, _, err := read([]string{write(t, t.TempDir(), name, file)}, c.o)
+			var owners []string
+			for _, e := range edges {
+				owners = append(owners, e.owner)
+			}
+			if c.fault == "" && (err != nil || !slices.Equal(owners, c.owners)) || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+				t.Errorf("%s, %s: %q, %v", c.about, name, owners, err)
+			}
 		}
 	}
 }

@@ -139,6 +139,13 @@ func parquetColumns(
 	if c.Name == p.ExampleColumn {
 		return nil, &Fault{Column: c.Name, Found: "examples and owners in one column", Rule: columnsRule}
 	}
+	if c.Type == ownergraph.Bytes && s.divides() && !asIs(o.OwnerType) {
+		return nil, &Fault{
+			Column: c.Name,
+			Found:  "a column of bytes, which --owner-separator does not divide",
+			Rule:   "set --owner-type string too if they are text",
+		}
+	}
 	p.OwnerColumns, in.owner = []string{c.Name}, idType{true, true, c.Type}
 	return append(columns, c), nil
 }
@@ -237,7 +244,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 		if columns[1], fault = findColumn(file, p.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
-		columns[1].Divided = columns[1].Type == ownergraph.String && s.divides()
+		columns[1].Divided = columns[1].Type != ownergraph.Int64 && s.divides()
 	}
 	// The split was made from an earlier look at the file, perhaps on another machine.
 	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) ||
@@ -373,7 +380,7 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 	for n > 0 {
 		before := dst.Len()
 		done, err := r.Fill(dst, n)
-		for i := before; i < dst.Len() && dst.Type == ownergraph.String; i++ {
+		for i := before; i < dst.Len() && dst.Type != ownergraph.Int64; i++ {
 			if err := g.spelling(dst, i, c, row+int64(i-before)); err != nil {
 				return err
 			}
@@ -389,20 +396,23 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 	return nil
 }
 
-// spelling records a string that stands for several owners, or that may be written in another way
+// spelling records text, of strings or of bytes, that stands for several owners, or that may be written in another way
 // elsewhere, unless ids are kept as they are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
 	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name}
 	asIs := g.split.ExampleAsIs
 	if c == g.columns[1] {
 		asIs = g.split.OwnerAsIs
+		if dst.Type == ownergraph.Bytes && !ownergraph.IsText(dst.Bytes(i)) {
+			g.joined.off = true
+		}
 		if joined := g.joined.look(dst.Bytes(i)); joined != nil {
 			f.Found, f.Rule = joined.Found, joined.Rule
 			return g.fault(f)
 		}
 	}
 	k := fits
-	if !asIs {
+	if !asIs && dst.Type == ownergraph.String {
 		k = spelling(dst.Bytes(i))
 	}
 	if k == fits {
@@ -418,10 +428,10 @@ func (g *rowGroup) row(row int64) (owners int, err error) {
 		return g.owners.Row(&g.Owners)
 	}
 	g.cells.Reset(ownergraph.String)
-	values, err := g.owners.Row(&g.cells)
+	_, err = g.owners.Row(&g.cells)
 	before := g.Owners.Len()
 	place := func(int) *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} }
-	for i := range values {
+	for i := range g.cells.Len() {
 		for _, part := range g.split.owners(nil, value{text: g.cells.Bytes(i)}) {
 			if f := g.appendValue(1, part, place); f != nil {
 				if err := g.fault(f); err != nil {
@@ -443,7 +453,7 @@ func (g *rowGroup) readRows() error {
 		}
 		before := g.Owners.Len()
 		n, err := g.row(row)
-		for i := before; i < g.Owners.Len() && g.Owners.Type == ownergraph.String && !g.columns[1].Divided; i++ {
+		for i := before; i < g.Owners.Len() && g.Owners.Type != ownergraph.Int64 && !g.columns[1].Divided; i++ {
 			if err := g.spelling(&g.Owners, i, g.columns[1], row); err != nil {
 				return err
 			}

@@ -8,8 +8,13 @@ import (
 // errEnough ends the reading of a file of which enough was seen.
 var errEnough = errors.New("enough was seen of the file")
 
-// mostBegun is the number of files whose beginnings are looked at.
-const mostBegun = 16
+// mostBegun is the number of files whose beginnings are looked at, and longestBeginning about the
+// number of example ids of each: files in another order than their ids have a range of them only if
+// they are read whole.
+const (
+	mostBegun        = 16
+	longestBeginning = 1 << 16
+)
 
 // numberRows sets the number of the first row of each split: of its file. Texts are one split each.
 func numberRows(ctx context.Context, fs FS, splits []Split) error {

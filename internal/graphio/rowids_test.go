@@ -61,6 +61,10 @@ func TestRestartingIDs(t *testing.T) {
 		}
 		return e
 	}
+	shuffled := rows(0, 1)
+	for i := range shuffled { // 7 has no common factor with 6000
+		shuffled[i] = edge{fmt.Sprint(i * 7 % len(shuffled)), "o"}
+	}
 	named := func(by string) string {
 		text := "example_id,owner_id\n"
 		for i := range 50 {
@@ -78,6 +82,7 @@ func TestRestartingIDs(t *testing.T) {
 		{"CSV", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, graphio.Options{}, true},
 		{"from 1, in two formats", map[string]string{"1.ndjson": file("list.ndjson", rows(1, 1)), "2.parquet": file("edges.parquet", rows(1, 1)), "3.csv": "example_id,owner_id\n9,o\n"}, graphio.Options{}, true},
 		{"a file beside one that is shuffled", map[string]string{"1.csv": "example_id,owner_id\n2,o\n0,o\n1,o\n", "2.csv": "example_id,owner_id\n0,o\n0,p\n1,o\n"}, graphio.Options{}, true},
+		{"shuffled, and longer than a batch", map[string]string{"1.csv": file("header.csv", shuffled), "2.parquet": file("edges.parquet", shuffled)}, graphio.Options{}, true},
 		{"named rows", map[string]string{"1.csv": named("row"), "2.csv": named("row")}, graphio.Options{}, true},
 		{"rows of other names", map[string]string{"1.csv": named("a"), "2.csv": named("b")}, graphio.Options{}, false},
 		{"integers as strings", map[string]string{"1.parquet": file("edges.parquet", rows(0, 1)), "2.parquet": file("edges.parquet", rows(0, 1))}, graphio.Options{ExampleType: "string"}, true},

@@ -435,12 +435,12 @@ func (s *Source) restarts(ctx context.Context) bool {
 	for _, first := range files[:min(mostBegun, len(files))] {
 		ids := first.beginning(ctx, s.fs)
 		for _, other := range before {
-			if n := min(len(ids), len(other)); n >= fewestAlike && slices.Equal(ids[:n], other[:n]) {
+			if n := min(len(ids), len(other), BatchEdges); n >= fewestAlike && slices.Equal(ids[:n], other[:n]) {
 				return true
 			}
 		}
 		before = append(before, ids)
-		if from := countsFrom(ids); from >= 0 {
+		if from := max(countsFrom(ids[:min(len(ids), BatchEdges)]), countsFrom(ids)); from >= 0 {
 			if counts[from] {
 				return true
 			}
@@ -461,6 +461,9 @@ func (s *Split) beginning(ctx context.Context, fs FS) (ids []string) {
 			if id := b.Examples.Format(i); len(ids) == 0 || id != ids[len(ids)-1] {
 				ids = append(ids, id)
 			}
+		}
+		if len(ids) < longestBeginning {
+			return nil
 		}
 		return errEnough
 	})

@@ -151,7 +151,7 @@ func (g *Graph) ExamplesOf() Lists { return g.OwnersOf.transpose(g.Owners.Len())
 // MissingOwners returns the owner ids that stand for an unknown owner, ascending. All examples of such
 // an id count as one owner's, and the bound keeps few.
 func (g *Graph) MissingOwners() (ids []string) {
-	if g.Owners.Type != String {
+	if g.Owners.Type == Int64 {
 		return nil
 	}
 	for i := range g.Owners.Len() {

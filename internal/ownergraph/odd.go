@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -43,15 +44,21 @@ func (s *Summary) LooksSwapped() bool {
 	return s.GivenOwners.Most() >= 100 && s.Owners > s.Examples && several <= s.Owners/2
 }
 
-// Lookalikes counts the ids of a column of distinct strings of which others differ only by case,
+// IsText reports whether an id of bytes is text, as some programs store it.
+func IsText(id []byte) bool { return utf8.Valid(id) && bytes.IndexByte(id, 0) < 0 }
+
+// Lookalikes counts the ids of a column of distinct strings, or bytes that are text, of which others differ only by case,
 // blanks, quotes, the kind of dashes, characters without width or the normal form of Unicode.
 func (c *IDs) Lookalikes() (count int) {
-	if c.Type != String {
+	if c.Type == Int64 {
 		return 0
 	}
 	seed := maphash.MakeSeed()
 	hashes := make([]uint64, c.Len())
 	for i := range hashes {
+		if !IsText(c.Bytes(i)) {
+			return 0
+		}
 		hashes[i] = maphash.Bytes(seed, folded(c.Bytes(i)))
 	}
 	slices.Sort(hashes)

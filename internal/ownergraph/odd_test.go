@@ -69,8 +69,13 @@ func TestLookalikes(t *testing.T) {
 		for _, id := range c.ids {
 			ids.AppendBytes([]byte(id))
 		}
-		if count := ids.Lookalikes(); count != c.count {
-			t.Errorf("%q: %d", c.ids, count)
+		count := ids.Lookalikes()
+		ids.Type = Bytes
+		if inBytes := ids.Lookalikes(); count != c.count || inBytes != count {
+			t.Errorf("%q: %d, and in bytes %d", c.ids, count, inBytes)
+		}
+		if ids.AppendBytes([]byte{0xff}); ids.Lookalikes() != 0 {
+			t.Errorf("%q: bytes that are no text look alike", c.ids)
 		}
 	}
 }
