@@ -148,7 +148,7 @@ func runStages(ctx context.Context, root string) error {
 	if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out, Shards: 2}).Run(ctx, o); err != nil {
 		return err
 	}
-	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, Epsilon: 8, Delta: 1e-3, Samples: 100_000}.Run(ctx, o)
+	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, PlanPrivacy: stages.PlanPrivacy{Epsilon: 8, Delta: 1e-3, Samples: 100_000}}.Run(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func contents(t *testing.T, root, dir string) map[string]string {
 				}
 				run.SHA256 = manifest.Digest{}
 				if noise, ok := run.Stages["noise"]; ok {
-					delete(noise.Files, "noise/index.json")
+					delete(noise, "noise/index.json")
 				}
 				if b, err = json.Marshal(run); err != nil {
 					t.Fatal(err)
@@ -314,7 +314,7 @@ func TestObjectStoresWithoutUnits(t *testing.T) {
 	objectStores(t)
 	for _, root := range []string{t.TempDir(), "gs://bucket/proven", "s3://bucket/proven"} {
 		run := store.Join(root, "run")
-		a := pipelines.Account{Params: sampling.Params{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, Delta: 1e-3}
+		a := pipelines.Account{Params: sampling.Params{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, PlanPrivacy: stages.PlanPrivacy{Delta: 1e-3}}
 		for _, epsilon := range []float64{2, 3, 4} {
 			a.Epsilon = epsilon
 			if err := store.Remove(t.Context(), store.Join(run, manifest.CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {

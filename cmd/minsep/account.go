@@ -67,19 +67,8 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
-	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound; it gives the number of examples, and the most of one owner")
-	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, in place of a bounded graph")
+	addFlags(f, &stage)
 	addSchemeFlags(f, &stage.Params)
-	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
-	f.IntVar(&stage.Bands, "bands", 0, "number of bands of the optimal Toeplitz strategy for prefix sums, in place of a strategy file")
-	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "most examples of one owner (default: as in the bounded graph, or 1)")
-	f.StringVar(&stage.Unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected")
-	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
-	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
-	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
-	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)")
-	f.Uint64Var(&stage.Samples, "samples", 0, "number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top")
-	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further values of epsilon, such as 1,2,8: delta is certified at them too; their samples come on top of the budget")
 	return c
 }
 

@@ -87,7 +87,7 @@ one plan.
 The joint guarantee protects the unit of the certificates, which must be the same in all. Each certificate is recomputed from
 its ledger, with its proofs; those that rest on samples get fresh ones, in 5 s of a processor for all runs together
 (--own-samples). With --own-samples 0 certificates are taken as they stand, and the first line says so. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the
-same batches do not add up: two directories of one run id, or with the same batches, are refused.`,
+same batches do not add up: two directories of one run id are refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := param.Checker{}

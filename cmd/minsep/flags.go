@@ -39,6 +39,8 @@ func addFlag(f *pflag.FlagSet, to any, name, help string) {
 		f.IntVar(v, name, *v, help)
 	case *int64:
 		f.Int64Var(v, name, *v, help)
+	case *[]float64:
+		f.Float64SliceVar(v, name, *v, help)
 	case *float64:
 		f.Float64Var(v, name, *v, help)
 	case *bool:

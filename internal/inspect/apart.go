@@ -6,25 +6,23 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/internal/strictjson"
 	"minsep/internal/words"
 )
 
 // Apart refuses run directories whose trainings share participations, because such trainings do not
-// compose: two directories with one run id, in run.json, batches or noise, and two with the same
-// batches. The notes name directories with nothing to compare, and, where the directories have had
-// more runs than the trainings that are counted, the number of these runs.
+// compose: two directories with one run id, in run.json, batches or noise. A run id is a part of
+// every key, so that runs with other ids draw other batches. The notes name directories without
+// run.json, and, where the directories have had more runs than the trainings that are counted, the
+// number of these runs.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
 	seen := map[stream.RunID]string{} // by run id, the directory that has it
 	had := map[stream.RunID]bool{}    // run ids that the directories have or had
-	var formed []formedFiles
 	for _, dir := range dirs {
 		ids, run, err := runIDs(ctx, dir)
 		if err != nil {
@@ -42,7 +40,7 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 			notes = append(
 				notes,
 				fmt.Sprintf(
-					"%s has no %s, so that compose cannot tell whether another directory has the same batches",
+					"%s has no %s, so that compose cannot tell whether another directory is of the same run",
 					dir,
 					manifest.RunName,
 				),
@@ -52,16 +50,6 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 		for _, id := range run.Used() {
 			had[id] = true
 		}
-		f, err := filesFormed(ctx, dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range formed {
-			if f.same(other) {
-				return nil, notApart(dir, other.dir, "their batches are the same")
-			}
-		}
-		formed = append(formed, f)
 	}
 	if len(had) > trainings {
 		notes = append(
@@ -82,16 +70,12 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 
 // notApart is the error for two directories with trainings that share participations.
 func notApart(dir, other, why string) error {
-	return &param.Error{
-		Param: "run directory",
-		Value: dir,
-		Rule: fmt.Sprintf(
-			"shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
-				"name each run once: for several runs of one plan, which minsep run --again makes, give --times",
-			other,
-			why,
-		),
-	}
+	return param.Fault(
+		"run directory",
+		dir,
+		"shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
+			"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why,
+	)
 }
 
 // runIDs returns the run ids that a directory names in run.json and in finished batches and noise.
@@ -125,53 +109,4 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 		}
 	}
 	return ids, run, nil
-}
-
-// formedFiles identifies the batches in a run directory.
-type formedFiles struct {
-	dir    string
-	hashes string // of all files with rows, in order; "" where equal batches prove nothing
-}
-
-func (f formedFiles) same(other formedFiles) bool {
-	return f.hashes != "" && f.hashes == other.hashes
-}
-
-// Two runs may have equal batches by chance where few participations are expected, and must have
-// them where everybody takes part in every step. Equal batches are evidence only within these
-// limits.
-const (
-	leastFormed = 200 // participations expected in all steps together, at least
-	mostOfAll   = 0.9 // expected share of the examples in a batch, at most
-)
-
-// filesFormed reads the index of the batches in dir; without finished batches f.hashes is empty.
-func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
-	f.dir = dir
-	folder := store.Join(dir, manifest.BatchesFolder)
-	if finished, err := manifest.Finished(ctx, folder); err != nil || !finished {
-		return f, err
-	}
-	ix, err := manifest.Read(ctx, folder)
-	if err != nil {
-		return f, err
-	}
-	var facts manifest.BatchesFacts
-	if err := strictjson.Loose(ix.Facts, &facts); err != nil {
-		return f, manifest.Invalid(fmt.Errorf("%s: facts: %w", store.Join(folder, manifest.IndexName), err))
-	}
-	of := facts.Examples
-	if facts.Owners > 0 {
-		of = facts.Owners
-	}
-	expected := facts.ExpectedBatchSize
-	if expected == nil || *expected > mostOfAll*float64(of) || *expected*float64(facts.Steps) < leastFormed {
-		return f, nil
-	}
-	for _, file := range ix.Files {
-		if strings.HasPrefix(file.Name, "rows-") {
-			f.hashes += file.SHA256.String()
-		}
-	}
-	return f, nil
 }

@@ -17,61 +17,57 @@ func init() { inspectors["form"] = inspectBatches }
 
 // inspectBatches re-reads every batch and compares it with the scheme, the table and the index's
 // facts.
-func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
-	var found Inspection
+func inspectBatches(ctx context.Context, dir string, _ *manifest.Index, found *Inspection) error {
 	batches, err := manifest.OpenBatches(ctx, dir)
 	if err != nil {
-		return found, err
+		return err
 	}
-	found.Checks = []sampling.Check{filesCheck(ctx, batches.Index, dir)}
-	unlistedCheck(ctx, &found, batches.Index, dir)
 	var params manifest.BatchesParams
 	if err := strictjson.Loose(batches.Index.Params, &params); err != nil {
-		return found, fmt.Errorf("%s: params: %w", dir, err)
+		return fmt.Errorf("%s: params: %w", dir, err)
 	}
 	if err := params.Scheme.Validate(); err != nil {
-		return found, err
+		return err
 	}
 	found.sampler = &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
-		return found, fmt.Errorf(
+		return fmt.Errorf(
 			"%s: the format of the index, %s, does not belong to its scheme",
 			dir,
 			batches.Index.Format,
 		)
 	}
-	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
 	of := sampling.Audited{
 		Examples:      batches.Facts.Examples,
 		Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples},
 	}
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
-		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
-		if is, err := isInput(ctx, &found, batches, table); !is || err != nil {
-			return found, err
+		at := store.Join(store.Dir(dir), manifest.BoundedFolder)
+		if is, err := isInput(ctx, found, batches, at); !is || err != nil {
+			return err
+		}
+		table, err := manifest.OpenBounded(ctx, at)
+		if err != nil {
+			return err
 		}
 		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
-			return found, err
+			return err
 		}
-		opened, err := manifest.OpenBounded(ctx, table)
-		if err != nil {
-			return found, err
-		}
-		public = stages.Source{Table: opened}.Population()
+		public = stages.PopulationOf(table.Summary)
 	} else {
 		found.owners = batches.Facts.Examples
 	}
 	if ofPools := params.Scheme.Rotation != nil; ofPools != (of.Pools != nil) {
 		found.check("pools", "rotation has a table of pools beside it, and other schemes have none", false)
-		return found, nil
+		return nil
 	}
 	if ofOwners {
 		alone := ownedOnce(of)
 		found.check("owned once", "every example of the bounded table has one owner, and is there once", alone)
 		if !alone {
-			return found, nil
+			return nil
 		}
 		found.Notes = append(
 			found.Notes,
@@ -83,7 +79,11 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 			),
 		)
 	}
-	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
+	found.check(
+		"facts",
+		"steps, examples, batch sizes and table of the index agree with its parameters and inputs",
+		factsAgree(batches, params.Scheme, of.Examples, public),
+	)
 	audit := sampling.NewAudit(params.Scheme, of)
 	if ofOwners {
 		err = batches.EachOwners(
@@ -94,12 +94,12 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	}
 	if err != nil {
-		return found, err
+		return err
 	}
 	found.Checks = append(found.Checks, audit.Checks()...)
 	realized := audit.Realized()
 	found.Realized = &realized
-	return found, nil
+	return nil
 }
 
 // isInput says whether batches were formed from the table beside them.
@@ -142,36 +142,22 @@ func ownedOnce(of sampling.Audited) bool {
 	return true
 }
 
-// factsCheck compares the index's facts with the scheme, with the number of rows of the table and
+// factsAgree compares the index's facts with the scheme, with the number of rows of the table and
 // with public, the part of the table that may be published.
-func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
-	padded := 0
-	if t := scheme.Truncation; t != nil && t.Pad {
-		padded = t.MaxBatchSize
-		if scheme.Owners != nil {
-			padded *= scheme.Owners.ExamplesPerOwner
+func factsAgree(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) bool {
+	got, rowsOf := b.Facts, manifest.RowsOfRange
+	if _, ofTable := b.Index.Inputs[manifest.BoundedFolder]; ofTable {
+		rowsOf = manifest.RowsOfBounded
+	}
+	want := stages.BatchesFacts(scheme, public, rows, got.Shards, rowsOf)
+	// Processors may round the last bits differently.
+	for _, size := range [][2]*float64{
+		{&got.ExpectedBatchSize, &want.ExpectedBatchSize},
+		{&got.ExpectedExamples, &want.ExpectedExamples},
+	} {
+		if math.Abs(*size[0]-*size[1]) <= 1e-12**size[1] {
+			*size[0] = *size[1]
 		}
 	}
-	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
-	p := sampling.Check{
-		Name: "facts",
-		Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs",
-	}
-	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows &&
-		b.Facts.BatchSize == padded &&
-		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
-	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may round the last bits differently
-		want := scheme.ExpectedBatchSize(public)
-		p.Held = p.Held && math.Abs(*got-want) <= 1e-12*want
-	}
-	if o := scheme.Owners; o != nil {
-		want := scheme.ExpectedExamples(public)
-		p.Held = p.Held && b.Facts.Owners == public.Owners.Total() &&
-			b.Facts.ExamplesPerOwner == o.ExamplesPerOwner &&
-			math.Abs(b.Facts.ExpectedExamples-want) <= 1e-12*want
-	}
-	if !p.Held {
-		p.Broken = 1
-	}
-	return p
+	return got == want
 }

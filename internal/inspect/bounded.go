@@ -19,32 +19,25 @@ const tableRows = 1 << 13
 func init() { inspectors["bound"] = inspectBounded }
 
 // inspectBounded recomputes the index of a bounded graph from the graph's rows.
-func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
-	var found Inspection
+func inspectBounded(ctx context.Context, dir string, _ *manifest.Index, found *Inspection) error {
 	table, err := manifest.OpenBounded(ctx, dir)
 	if err != nil {
-		return found, err
+		return err
 	}
-	found.Checks = []sampling.Check{filesCheck(ctx, table.Index, dir)}
-	unlistedCheck(ctx, &found, table.Index, dir)
 	bound, err := table.Index.Bound()
 	if err != nil {
-		return found, fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
-		return found, errors.Join(fmt.Errorf("%s: its params do not fit its format", dir), err)
+		return errors.Join(fmt.Errorf("%s: its params do not fit its format", dir), err)
 	}
-	g, copies, pools, err := graphOf(ctx, table)
+	g, copies, pools, err := graphOf(ctx, table, true)
 	if err != nil {
-		return found, err
+		return err
 	}
 	told, check := table.Summary, found.check
-	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(
-		0,
-	), told.Kept, stages.KeptText(
-		told,
-		bound,
-	)
+	found.owners, found.kept = told.Owners-told.KeptPerOwner.Of(0), told.Kept
+	found.keptText = stages.KeptText(told, bound)
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := perOwner.Most()
 	all := sum(copies)
@@ -59,7 +52,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		check("copies", "one of every example", all == int64(len(copies)))
 	}
 	if table.OfPools() {
-		pools.check(&found, g, len(copies), bound, told)
+		pools.check(found, g, len(copies), bound, told)
 	} else {
 		check(
 			"owners",
@@ -69,7 +62,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	}
 	check("examples per owner", "their histogram is as in the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
-		return found, nil
+		return nil
 	}
 	check(
 		"owners per example",
@@ -77,7 +70,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		slices.Equal(ownersPerExample(g), told.KeptOwners),
 	)
 	if table.OfPools() {
-		return found, nil
+		return nil
 	}
 	neighborhoods := neighborhoodHistogram(g, copies)
 	check("neighbourhoods", "their histogram is as in the index", slices.Equal(neighborhoods, told.Neighborhoods))
@@ -88,20 +81,24 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 			neighborhoods.Most() <= int64(bound.MaxNeighborhood),
 		)
 	}
-	return found, nil
+	return nil
 }
 
-// graphOf reads the rows of a table: the graph of the kept edges, and by row its copies and pools.
+// graphOf reads the rows of a table: the graph of the kept edges, nil without owners, and by row its
+// copies and pools.
 func graphOf(
 	ctx context.Context,
 	table *manifest.Bounded,
+	owners bool,
 ) (g *ownergraph.Graph, copies []uint32, pools poolsOf, err error) {
 	var edges ownergraph.Edges
 	edges.Reset(table.ExampleType, table.OwnerType)
-	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
+	pools.starts = []int{0}
+	err = table.Each(ctx, owners, tableRows, func(r *ownergraph.Rows) error {
 		for i := range r.Len() {
 			copies = append(copies, r.Copies[i])
-			pools.add(r.PoolsOf(i))
+			pools.items = append(pools.items, r.PoolsOf(i)...)
+			pools.starts = append(pools.starts, len(pools.items))
 			for o, end := r.OwnersOf(i); o < end; o++ {
 				edges.Examples.AppendFrom(&r.Examples, i)
 				edges.Owners.AppendFrom(&r.Owners, o)
@@ -109,7 +106,7 @@ func graphOf(
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && owners {
 		g, err = ownergraph.New(&edges)
 	}
 	return g, copies, pools, err
@@ -181,48 +178,30 @@ func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Hist
 
 // auditedTable reads a bounded table for an audit of its batches. A table of pools is read with its
 // owners in any case.
-func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Audited, error) {
-	table, err := manifest.OpenBounded(ctx, dir)
+func auditedTable(ctx context.Context, table *manifest.Bounded, withOwners bool) (of sampling.Audited, err error) {
+	g, copies, pools, err := graphOf(ctx, table, withOwners || table.OfPools())
 	if err != nil {
-		return sampling.Audited{}, err
+		return of, err
 	}
-	source := stages.Source{Rows: table.Rows, Table: table}
-	of := sampling.Audited{Examples: source.Rows, Neighborhoods: source.Population().Neighborhoods}
-	several := false
-	numbers := make(map[string]int32) // of owners, by their text, which differs between ids of one type
+	of = sampling.Audited{Examples: table.Rows, Neighborhoods: stages.PopulationOf(table.Summary).Neighborhoods}
+	if sum(copies) > table.Rows {
+		of.Copies = copies
+	}
 	if c := table.Summary.Coverage; c != nil {
-		of.Pools = &sampling.PoolMembers{Number: c.Pools, Size: c.Size}
-		withOwners = true
+		of.Pools = &sampling.PoolMembers{Number: c.Pools, Size: c.Size, Of: pools.items, Ends: pools.starts[1:]}
 	}
-	if withOwners {
-		of.Owners = new(sampling.Owners)
+	if g == nil {
+		return of, nil
 	}
-	err = table.Each(ctx, withOwners, tableRows, func(r *ownergraph.Rows) error {
-		for i := range r.Len() {
-			of.Copies = append(of.Copies, r.Copies[i])
-			several = several || r.Copies[i] > 1
-			if of.Pools != nil {
-				of.Pools.Of = append(of.Pools.Of, r.PoolsOf(i)...)
-				of.Pools.Ends = append(of.Pools.Ends, len(of.Pools.Of))
-			}
-			if !withOwners {
-				continue
-			}
-			for o, end := r.OwnersOf(i); o < end; o++ {
-				name := r.Owners.Format(o)
-				number, ok := numbers[name]
-				if !ok {
-					number = int32(len(numbers))
-					numbers[name] = number
-				}
-				of.Owners.Of = append(of.Owners.Of, number)
-			}
-			of.Owners.Ends = append(of.Owners.Ends, len(of.Owners.Of))
+	if g.Examples.Len() != len(copies) {
+		return of, errors.New("the bounded table has a row without an owner")
+	}
+	of.Owners = new(sampling.Owners)
+	for e := range copies { // the examples of the graph are in the order of the rows
+		for _, owner := range g.OwnersOf.At(e) {
+			of.Owners.Of = append(of.Owners.Of, int32(owner))
 		}
-		return nil
-	})
-	if !several {
-		of.Copies = nil
+		of.Owners.Ends = append(of.Owners.Ends, len(of.Owners.Of))
 	}
-	return of, err
+	return of, nil
 }

@@ -17,33 +17,30 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/sampling"
 )
 
 func init() { inspectors["account"] = inspectCertificate }
 
 // inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
 // compares the certificate's run with the batches and the bounded table beside it.
-func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
-	found, err := inspectClaim(ctx, path)
-	if err != nil {
-		return found, err
+func inspectCertificate(ctx context.Context, path string, _ *manifest.Index, found *Inspection) error {
+	if err := inspectClaim(ctx, path, found); err != nil {
+		return err
 	}
 	beside, err := stages.Agreement(ctx, store.Dir(path), found.certificate)
 	found.Checks = append(found.Checks, beside...)
-	return found, err
+	return err
 }
 
 // inspectClaim is inspectCertificate without what is beside certificate and ledger.
-func inspectClaim(ctx context.Context, path string) (Inspection, error) {
-	var found Inspection
+func inspectClaim(ctx context.Context, path string, found *Inspection) error {
 	data, err := stages.ReadFile(ctx, path)
 	if err != nil {
-		return found, err
+		return err
 	}
 	c, err := accounting.ParseCertificate(data)
 	if err != nil {
-		return found, err
+		return err
 	}
 	found.certificate = c
 	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
@@ -52,15 +49,10 @@ func inspectClaim(ctx context.Context, path string) (Inspection, error) {
 	run := store.Dir(path)
 	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))
 	if err != nil {
-		return found, err
+		return err
 	}
 	again, err := l.CertificateFile()
 	found.check("certificate", "its bytes follow from the ledger", err == nil && bytes.Equal(again, data))
-	found.check(
-		"request",
-		"the ledger's request, where it has one, asks for the certificate's claim",
-		stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c),
-	)
 	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
 	found.check(
 		"proofs",
@@ -78,10 +70,10 @@ func inspectClaim(ctx context.Context, path string) (Inspection, error) {
 	}
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
-		return found, err
+		return err
 	}
 	found.check("earlier protocols", "all that have samples in the ledger are counted in delta", missed == 0)
-	return found, nil
+	return nil
 }
 
 // Claim reads the certificate of a run directory and its ledger as [Directory] does, without the
@@ -231,7 +223,7 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 		}
 		samples += u.Count
 	}
-	check := sampling.Check{Name: "blocks", Held: true}
+	broken := int64(0)
 	drawn := map[int]bool{}
 	for range min(blocks, 1<<20) {
 		if samples == 0 {
@@ -256,7 +248,7 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 			}
 		}
 		if w == nil { // this version would not have made such a protocol
-			check.Broken++
+			broken++
 			continue
 		}
 		got, err := w.Run(ctx, b.first, b.count, 0)
@@ -264,18 +256,17 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 			return found, err
 		}
 		if got.Total() != b.sum {
-			check.Broken++
+			broken++
 		}
 	}
-	check.Held = check.Broken == 0
-	check.Rule = fmt.Sprintf(
+	rule := fmt.Sprintf(
 		"%d of the ledger's %d blocks of at most %d samples, drawn by their samples, are the same when they are computed again%s",
 		len(drawn),
 		len(all),
 		ledger.BlockSize,
 		undetected(l, samples, len(all) > len(drawn), blocks),
 	)
-	found.Checks = append(found.Checks, check)
+	found.count("blocks", rule, broken)
 	return found, nil
 }
 

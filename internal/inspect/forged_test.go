@@ -156,11 +156,10 @@ func TestForgedLedgers(t *testing.T) {
 	} {
 		dir := published(t, c.p, c.fill)
 		path := filepath.Join(dir, manifest.CertificateFile)
-		one, err := inspectCertificate(t.Context(), path)
-		if err != nil {
+		one := Inspection{Folder: path, kind: manifest.CertificateFile}
+		if err := inspectCertificate(t.Context(), path, nil, &one); err != nil {
 			t.Fatal(err)
 		}
-		one.Folder, one.kind = path, manifest.CertificateFile
 		found := []Inspection{one}
 		if r := Judge(found); !montecarlo.IsKernelID(c.p.KernelID) {
 			if r.State != StateBroken || !strings.Contains(r.Verdict, "kernel") {

@@ -7,7 +7,6 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/leave"
 	"minsep/internal/manifest"
+	"minsep/internal/param"
 	"minsep/internal/planner"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
@@ -61,11 +61,11 @@ func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	ctx, failures := store.WatchFailures(ctx)
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, &stages.ParamError{
-			Param: "directory",
-			Value: dir,
-			Rule:  "does not exist: name a run directory, as minsep run makes, or a folder of one",
-		}
+		return nil, param.Fault(
+			"directory",
+			dir,
+			"does not exist: name a run directory, as minsep run makes, or a folder of one",
+		)
 	} else if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,8 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 // read inspects the folder of a run directory. A fault of the folder is a failed check; the error is
 // ctx's.
 func (f folder) read(ctx context.Context, dir string) (Inspection, error) {
-	one, err := f.inspect(ctx, f.path)
+	var one Inspection
+	err := f.inspect(ctx, f.path, &one)
 	if ctx.Err() != nil {
 		return one, ctx.Err()
 	}
@@ -174,12 +175,39 @@ func Broken(found []Inspection) error {
 type folder struct {
 	path    string
 	kind    string // its name in a run directory
-	inspect func(ctx context.Context, path string) (Inspection, error)
+	inspect func(ctx context.Context, path string, found *Inspection) error
 }
 
-// inspectors holds the function that inspects the results of each stage, by the stage's name. The
-// file of a stage registers its function.
-var inspectors = map[string]func(ctx context.Context, path string) (Inspection, error){}
+// inspectors holds the function that inspects the results of each stage, by the stage's name: a
+// folder with its index, or a file, which has none. The file of a stage registers its function.
+var inspectors = map[string]func(ctx context.Context, path string, ix *manifest.Index, found *Inspection) error{}
+
+// folderOf returns the result of a stage at a path. Of a folder with an index it checks the files,
+// and of a result of one run the run id.
+func folderOf(s *stages.Stage, path, kind string) folder {
+	return folder{path, kind, func(ctx context.Context, path string, found *Inspection) error {
+		var ix *manifest.Index
+		if s.Formats != nil {
+			var err error
+			if ix, err = manifest.Open(ctx, path, s.Formats...); err != nil {
+				return err
+			}
+			found.files(ctx, ix, path)
+		}
+		if s.OneRun {
+			run, err := manifest.ReadRun(ctx, store.Dir(path))
+			found.check("run", "the run id is that of run.json beside the folder", err == nil && run.RunID == ix.RunID)
+		}
+		if s.Secret {
+			found.check(
+				"blinded",
+				"the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents",
+				ix.Secret != nil && *ix.Secret != manifest.Digest{},
+			)
+		}
+		return inspectors[s.Name](ctx, path, ix, found)
+	}}
+}
 
 // places returns the places of results in a run directory, in the order of inspection: run.json,
 // the folders in the order of the stages, then single files, which are compared with all of them, and
@@ -190,7 +218,7 @@ func places(dir string) (list []folder) {
 		for _, s := range stages.All {
 			for _, name := range s.Results {
 				if files == (s.Formats == nil) {
-					list = append(list, folder{store.Join(dir, name), name, inspectors[s.Name]})
+					list = append(list, folderOf(s, store.Join(dir, name), name))
 				}
 			}
 		}
@@ -204,7 +232,7 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, s := range stages.All {
 			if slices.Contains(s.Formats, ix.Format) {
-				return []folder{{dir, s.ResultName(), inspectors[s.Name]}}, nil
+				return []folder{folderOf(s, dir, s.ResultName())}, nil
 			}
 		}
 	}
@@ -245,60 +273,16 @@ func notRun(ctx context.Context, dir string, isFile bool) string {
 	return "is no run directory, but has several in it: name one of them, such as " + runs[0]
 }
 
-// filesCheck compares the sizes and hashes of files with the index.
-func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Check {
+// files checks that the files of a folder are as in its index, and that it holds no others.
+func (i *Inspection) files(ctx context.Context, ix *manifest.Index, dir string) {
 	broken := stages.BrokenFiles(ctx, ix, dir)
-	p := sampling.Check{
-		Name:   "files",
-		Rule:   "every file has the size and SHA-256 of the index",
-		Held:   broken == nil,
-		Broken: int64(len(broken)),
-	}
+	rule := "every file has the size and SHA-256 of the index"
 	if broken != nil {
-		p.Rule += "; " + stages.Listed(broken) + " not"
+		rule += "; " + stages.Listed(broken) + " not"
 	}
-	return p
-}
-
-// runCheck checks that a folder has the run id of its run directory. The run id is part of every
-// key.
-func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
-	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
-	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
-		p.Held, p.Broken = false, 1
-	}
-	return p
-}
-
-// sharedRunCheck is runCheck for a folder that may be taken over: it also accepts the run ids of earlier
-// runs.
-func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
-	p := runCheck(ctx, ix, runDir)
-	p.Rule += ", or of an earlier run, from which the folder was taken over"
-	if run, err := manifest.ReadRun(ctx, runDir); err == nil && slices.Contains(run.Earlier, ix.RunID) {
-		p.Held, p.Broken = true, 0
-	}
-	return p
-}
-
-// secretCheck checks that an index of secret files holds random bytes. Public files carry the
-// index's SHA-256, from which its contents could otherwise be guessed.
-func secretCheck(ix *manifest.Index) sampling.Check {
-	p := sampling.Check{
-		Name: "blinded",
-		Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents",
-	}
-	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
-	if !p.Held {
-		p.Broken = 1
-	}
-	return p
-}
-
-// unlistedCheck checks that a folder holds no file outside its index.
-func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
+	i.count("files", rule, int64(len(broken)))
 	names, err := stages.Unlisted(ctx, ix, dir)
-	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
+	i.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
 }
 
 // nothingElse records the check that there are no extra files. names are the extra files, and fault

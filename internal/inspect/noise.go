@@ -17,7 +17,6 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
-	"minsep/sampling"
 )
 
 // stepNoiseSlack is the relative difference that is allowed between the step noise in an index and
@@ -35,21 +34,15 @@ func init() { inspectors["noise"] = inspectNoise }
 // inspectNoise re-reads a folder of noise: the recipe, the cover of steps and coordinates, the
 // element types and the grid. Whether the values follow the recipe cannot be checked without the
 // key.
-func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
-	index, err := manifest.Open(ctx, dir, manifest.NoiseFormat)
-	if err != nil {
-		return found, err
-	}
-	found.Checks = []sampling.Check{filesCheck(ctx, index, dir), secretCheck(index)}
-	unlistedCheck(ctx, &found, index, dir)
+func inspectNoise(ctx context.Context, dir string, index *manifest.Index, found *Inspection) error {
 	recipe, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 	if err != nil {
-		return found, err
+		return err
 	}
 	found.strategy = recipe.Strategy
 	var described manifest.DescribedNoise
 	if err := strictjson.Loose(index.Facts, &described); err != nil {
-		return found, fmt.Errorf("%s: facts: %w", dir, err)
+		return fmt.Errorf("%s: facts: %w", dir, err)
 	}
 	facts := described.NoiseFacts
 	if recipe.Grid() == noise.NoGrid {
@@ -67,7 +60,6 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	)
 
 	run := store.Dir(dir)
-	found.Checks = append(found.Checks, runCheck(ctx, index, run))
 	found.check(
 		"training",
 		"the noise is for the examples and the sampler of the batches and the certificate beside it",
@@ -85,7 +77,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 			)
 		}
 	}
-	return found, checkShards(ctx, &found, dir, index, facts, recipe)
+	return checkShards(ctx, found, dir, index, facts, recipe)
 }
 
 // checkShards checks the files of noise that a folder has beside its recipe.

@@ -14,14 +14,6 @@ type poolsOf struct {
 	items  []uint32
 }
 
-func (p *poolsOf) add(pools []uint32) {
-	if len(p.starts) == 0 {
-		p.starts = append(p.starts, 0)
-	}
-	p.items = append(p.items, pools...)
-	p.starts = append(p.starts, len(p.items))
-}
-
 func (p *poolsOf) at(row int) []uint32 { return p.items[p.starts[row]:p.starts[row+1]] }
 
 // check checks that no owner has two examples in one pool, as rotation requires, and compares the

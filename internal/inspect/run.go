@@ -13,8 +13,7 @@ import (
 // inspectRun compares the result of every stage in a run directory with run.json: with the files
 // that run.json names, and with the parameters and inputs of its plan. It needs neither the key nor
 // the inputs.
-func inspectRun(ctx context.Context, path string) (Inspection, error) {
-	var found Inspection
+func inspectRun(ctx context.Context, path string, found *Inspection) error {
 	dir := store.Dir(path)
 	names, err := stages.Strangers(ctx, dir)
 	found.nothingElse(
@@ -25,7 +24,7 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	)
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
-		return found, err
+		return err
 	}
 	found.nouns = run.Nouns
 	found.check("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
@@ -51,20 +50,20 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
-		return found, nil
+		return nil
 	}
 	directory, err := stages.PlanOf(dir, run)
 	if err != nil {
-		return found, err
+		return err
 	}
 	names, err = directory.Plan.Stages("")
 	if err != nil {
-		return found, err
+		return err
 	}
 	for _, name := range names {
 		found.stage(ctx, directory, name)
 	}
-	return found, nil
+	return nil
 }
 
 // examples compares the examples in run.json with those of the batches or, without batches, with
@@ -99,7 +98,7 @@ const mostDifferences = 20
 // stage compares a stage's result with run.json and the plan.
 func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
 	r := d.Result(name)
-	there, differs, err := d.Compare(ctx, r)
+	there, differs, err := d.Compare(ctx, r, false)
 	_, finished := d.Run.Stages[name]
 	switch {
 	case err != nil:

@@ -38,9 +38,8 @@ type BatchesFacts struct {
 	BatchSize int   `json:"batch_size,omitempty"` // entries of every batch, where batches are padded
 	// ExpectedBatchSize is the expected number of rows of a batch, or of owners if they take part,
 	// before a maximum batch size cuts it: the divisor of sums of clipped gradients. It is public,
-	// since it follows from the parameters and the number of examples or owners. It is nil in an
-	// index from before the field existed.
-	ExpectedBatchSize *float64 `json:"expected_batch_size,omitempty"`
+	// since it follows from the parameters and the number of examples or owners.
+	ExpectedBatchSize float64 `json:"expected_batch_size"`
 
 	// The fields below are set if owners take part. They are public.
 
@@ -50,6 +49,14 @@ type BatchesFacts struct {
 
 	RowType DType  `json:"row_type"` // DInt32 or DInt64
 	RowsOf  string `json:"rows_of"`  // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
+}
+
+// RowType returns the type of row numbers in the files of a table with so many rows.
+func RowType(rows int64) DType {
+	if rows <= 1<<31 {
+		return DInt32
+	}
+	return DInt64
 }
 
 // Tables that rows number.

@@ -3,7 +3,6 @@ package manifest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -43,14 +42,12 @@ func removable(ctx context.Context, dir string) error {
 	if err != nil || names == nil {
 		return err
 	}
-	return &param.Error{
-		Param: "folder",
-		Value: dir,
-		Rule: fmt.Sprintf(
-			"holds %s, which minsep did not write: move what you put there elsewhere",
-			param.Printable(names[0]),
-		),
-	}
+	return param.Fault(
+		"folder",
+		dir,
+		"holds %s, which minsep did not write: move what you put there elsewhere",
+		param.Printable(names[0]),
+	)
 }
 
 // Others returns the names in a folder, and in its known folders, that are not known. Links to known

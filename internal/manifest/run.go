@@ -48,21 +48,14 @@ type Run struct {
 
 	words.Nouns // of the plan, for messages
 
-	// Stages are the plan's finished stages, by name: they bind their results to the plan
-	// and to each other.
-	Stages map[string]RunStage `json:"stages,omitempty"`
-	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
+	// Stages are the plan's finished stages, by name, with the files that vouch for their results,
+	// such as indexes: path in the run directory → SHA-256.
+	Stages map[string]map[string]Digest `json:"stages,omitempty"`
+	SHA256 Digest                       `json:"sha256"` // of the file with zeros in this place; nothing but in the file
 }
 
 // Used are the run ids of results that the directory may have: its own, and the earlier ones.
 func (r Run) Used() []stream.RunID { return append(slices.Clone(r.Earlier), r.RunID) }
-
-// RunStage is a finished stage of a plan.
-type RunStage struct {
-	ParamsSHA256 Digest            `json:"params_sha256"`    // of the stage's parameters
-	Inputs       map[string]Digest `json:"inputs,omitempty"` // sources of the result: name → SHA-256
-	Files        map[string]Digest `json:"files"`            // that vouch for the result, such as its index: path in the run directory → SHA-256
-}
 
 // RunPlan is the plan that a run directory is for.
 type RunPlan struct {
@@ -88,11 +81,11 @@ func OpenRun(dir string) (run Run, made bool, err error) {
 	run, err = ReadRun(background, dir)
 	switch {
 	case err == nil && run.TakingOver:
-		return run, false, &param.Error{
-			Param: "out",
-			Value: dir,
-			Rule:  "was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
-		}
+		return run, false, param.Fault(
+			"out",
+			dir,
+			"was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
+		)
 	case !errors.Is(err, fs.ErrNotExist):
 		return run, false, err
 	}

@@ -23,6 +23,11 @@ type Error struct {
 	Field string // field of a plan, for example "noise.shards"; several with commas; "" outside plans
 }
 
+// Fault returns the fault of a parameter, with a rule that fmt.Sprintf formats.
+func Fault(name string, value any, rule string, args ...any) *Error {
+	return &Error{Param: name, Value: value, Rule: fmt.Sprintf(rule, args...)}
+}
+
 func (e *Error) Error() string {
 	return e.Message(e.Param)
 }

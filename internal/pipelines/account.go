@@ -188,9 +188,6 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		if c.problem.Earlier, err = stages.Earlier(ctx, folder); err != nil {
 			return err
 		}
-		if err := c.leavesRoom(); err != nil {
-			return err
-		}
 		plan, err := c.problem.Plan(ctx)
 		if plan != nil {
 			result.Estimate, result.Estimates = plan.Estimate, plan.Estimates
@@ -266,33 +263,6 @@ func (r *AccountResult) missing(also []float64, certificate *accounting.Certific
 		default:
 			r.LeftOut = append(r.LeftOut, epsilon)
 		}
-	}
-}
-
-// leavesRoom refuses a δ that the failure probabilities of earlier protocols use up, if samples
-// would be drawn.
-func (c *claim) leavesRoom() error {
-	method, err := c.problem.Run.Method()
-	if err != nil || method != accounting.MonteCarlo && method != accounting.Unproven {
-		return err
-	}
-	q := 0.0
-	for _, e := range c.problem.Earlier {
-		q += e.FailureProbability
-	}
-	if q < c.Delta {
-		return nil
-	}
-	return &ParamError{
-		Param: "delta",
-		Value: c.Delta,
-		Rule: fmt.Sprintf(
-			"must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
-				"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out",
-			q,
-			c.ledger(),
-			len(c.problem.Earlier),
-		),
 	}
 }
 

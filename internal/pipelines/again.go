@@ -86,11 +86,11 @@ func (e *earlierRun) begunFor(out string, run manifest.Run) error {
 			Rule:  "holds a run that takes nothing over from " + e.of.Out + ": give the name of a new directory",
 		}
 	case e == nil && run.TakingOver:
-		return &param.Error{
-			Param: "out",
-			Value: out,
-			Rule:  "was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
-		}
+		return param.Fault(
+			"out",
+			out,
+			"was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
+		)
 	}
 	return nil
 }
@@ -143,20 +143,21 @@ func (e *earlierRun) holds(ctx context.Context, result stages.Result, held map[s
 			return false, nil
 		}
 	}
-	// The index of a table does not say how its graph was read.
+	// The index of a table names neither its graph nor how it was read.
 	if result.Name == "bound" {
 		same, err := e.sameReading()
 		if err != nil || !same {
 			return false, err
 		}
 	}
-	there, differs, err := e.of.Compare(ctx, result)
+	there, differs, err := e.of.Compare(ctx, result, true)
 	return there && differs == nil && err == nil, err
 }
 
-// sameReading reports whether the graph of the earlier run was read as the new plan reads it.
+// sameReading reports whether the graph of the earlier run has the same contents, and was read as
+// the new plan reads it.
 func (e *earlierRun) sameReading() (bool, error) {
-	if e.was.Graph == nil || e.of.Plan.Graph == nil {
+	if e.was.Graph == nil || e.of.Plan.Graph == nil || e.was.Inputs["graph"] != e.of.Inputs["graph"] {
 		return false, nil
 	}
 	is := *e.of.Plan.Graph
@@ -230,9 +231,9 @@ func (r *planRun) canMake(s planStage) error {
 	if !finished || len(r.Run.Earlier) == 0 || s.OneRun || s.Formats == nil {
 		return nil
 	}
-	return &param.Error{
-		Param: "out",
-		Value: s.Path(),
-		Rule:  "is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out",
-	}
+	return param.Fault(
+		"out",
+		s.Path(),
+		"is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out",
+	)
 }

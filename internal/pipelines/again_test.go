@@ -262,7 +262,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 			return err
 		},
 		"another certificate": func() error {
-			_, err := (pipelines.Account{Params: poisson, Examples: 40, Bands: 1, Epsilon: 4, Delta: 1e-2}).Run(t.Context(), o)
+			_, err := (pipelines.Account{Params: poisson, Examples: 40, Bands: 1, PlanPrivacy: stages.PlanPrivacy{Epsilon: 4, Delta: 1e-2}}).Run(t.Context(), o)
 			return err
 		},
 	} {

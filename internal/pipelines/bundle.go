@@ -2,10 +2,10 @@ package pipelines
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/sampling"
 )
@@ -51,13 +51,11 @@ func (e engine) checkBundle(spec sampling.Spec, rows int64, perStep float64) err
 	if !e.holdsBundles() || float64(parallelism) >= need {
 		return nil
 	}
-	return &ParamError{
-		Param: "parallelism",
-		Value: strconv.Itoa(parallelism),
-		Rule: fmt.Sprintf(
-			"must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB",
-			need,
-			e.runner,
-		),
-	}
+	return param.Fault(
+		"parallelism",
+		strconv.Itoa(parallelism),
+		"must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB",
+		need,
+		e.runner,
+	)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"minsep/internal/manifest"
+	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -131,11 +132,11 @@ func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error)
 	case err != nil:
 		return "", err
 	case digest != x.Table.Digest:
-		return "", &ParamError{
-			Param: "out",
-			Value: d.path,
-			Rule:  "holds a bounded table that is not the given one: give that run directory, or another --out",
-		}
+		return "", param.Fault(
+			"out",
+			d.path,
+			"holds a bounded table that is not the given one: give that run directory, or another --out",
+		)
 	}
 	return "", nil
 }

@@ -146,18 +146,7 @@ func (f Form) form(
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return index, err
 	}
-	facts := manifest.BatchesFacts{
-		Examples:          source.Rows,
-		Steps:             formed.Scheme.Scheme().NumSteps(),
-		Shards:            formed.Shards,
-		RowType:           formation.RowType(source.Rows),
-		RowsOf:            source.RowsOf(),
-		BatchSize:         formed.PaddedBatchSize(),
-		ExpectedBatchSize: &formed.ExpectedBatchSize,
-	}
-	if o := formed.Scheme.Owners; o != nil {
-		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = formed.Owners, o.ExamplesPerOwner, formed.ExpectedExamples
-	}
+	facts := stages.BatchesFacts(formed.Scheme, source.Population(), source.Rows, formed.Shards, source.RowsOf())
 	index.Facts, err = json.Marshal(facts)
 	return index, err
 }

@@ -138,20 +138,6 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 			t.Errorf("%s: %s %s = %v: broken %v, want %q", c.folder, c.part, c.field, c.value, broken, c.want)
 		}
 	}
-	old := filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(old, pristine); err != nil {
-		t.Fatal(err)
-	}
-	lie(t, old, manifest.BatchesFolder, func(index object) {
-		facts := index["facts"].(object)
-		if got := facts["expected_batch_size"]; got != json.Number("2.5") { // of five examples with probability 1/2
-			t.Errorf("expected batch size %v", got)
-		}
-		delete(facts, "expected_batch_size") // of an earlier version
-	})
-	if broken := failedChecks(t, old); broken != nil {
-		t.Errorf("an index without an expected batch size breaks %v", broken)
-	}
 	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
 		t.Fatal(err)
 	}

@@ -141,11 +141,11 @@ func hasCertificate(ctx context.Context, run string) (bool, error) {
 
 // noCertificate returns the error for a noise multiplier that is neither given nor certified.
 func noCertificate() error {
-	return &ParamError{
-		Param: "noise multiplier",
-		Value: "(none)",
-		Rule:  "must be given where the run directory has no certificate to take it from",
-	}
+	return param.Fault(
+		"noise multiplier",
+		"(none)",
+		"must be given where the run directory has no certificate to take it from",
+	)
 }
 
 // write writes the folder of noise. Finished files stay after an interruption and on a full disk.

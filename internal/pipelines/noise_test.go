@@ -102,7 +102,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 			os.Remove(filepath.Join(folder, name))
 			ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == name })
 		},
-		"recipe run": func(_ string, ix *manifest.Index) { ix.RunID[0]++ },
+		"run recipe": func(_ string, ix *manifest.Index) { ix.RunID[0]++ },
 		"files": func(folder string, _ *manifest.Index) {
 			path := filepath.Join(folder, name)
 			b, _ := os.ReadFile(path)

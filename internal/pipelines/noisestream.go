@@ -179,15 +179,13 @@ func (b stepBytes) readUntil(step int) error {
 		var bytes noise.StepBytes
 		switch _, err := io.ReadFull(b.in, bytes[:]); {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			return &ParamError{
-				Param: "stream",
-				Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
-				Rule: fmt.Sprintf(
-					"must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted",
-					len(bytes),
-					StreamAhead,
-				),
-			}
+			return param.Fault(
+				"stream",
+				fmt.Sprintf("bytes of %d steps", b.stream.Known()),
+				"must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted",
+				len(bytes),
+				StreamAhead,
+			)
 		case err != nil:
 			return fmt.Errorf("bytes of steps: %w", err)
 		}

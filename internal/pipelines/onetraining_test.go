@@ -9,6 +9,7 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/pipelines"
+	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/sampling"
 )
@@ -37,7 +38,7 @@ func refused(t *testing.T, noise pipelines.Noise, o pipelines.Options, why strin
 	_, errNoise := noise.Run(t.Context(), o)
 	errs := map[string]error{"noise": errNoise}
 	if withoutKey {
-		_, errs["account"] = pipelines.Account{Params: poisson, Examples: 100, Bands: 1, Epsilon: 4, Delta: 1e-3}.Run(t.Context(), o)
+		_, errs["account"] = pipelines.Account{Params: poisson, Examples: 100, Bands: 1, PlanPrivacy: stages.PlanPrivacy{Epsilon: 4, Delta: 1e-3}}.Run(t.Context(), o)
 	}
 	for stage, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "batches: does not match: "+why) {

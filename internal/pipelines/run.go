@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -340,7 +339,7 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (sta
 	if r.pending {
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
-	there, differs, err := r.Compare(ctx, s.Result)
+	there, differs, err := r.Compare(ctx, s.Result, true)
 	switch {
 	case err != nil:
 		return "", err
@@ -361,7 +360,7 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (sta
 	watched, failures := store.WatchFailures(ctx)
 	// The result is compared as any later command will compare it: a stage that writes something else
 	// than the plan asks for must not be taken for done.
-	there, differs, err = s.Compare(watched)
+	there, differs, err = s.Compare(watched, true)
 	if failed := failures.Err(); failed != nil {
 		err = fmt.Errorf(
 			"%s: it was made, but could not be read again: repeat the command, which goes on from there: %w",
@@ -442,12 +441,12 @@ func (r *planRun) removeEmptyRun() error {
 
 // keep writes the result of a finished stage to run.json.
 func (r *planRun) keep(ctx context.Context, s planStage) error {
-	now, err := r.Finished(ctx, s.Result)
+	now, err := r.Vouching(ctx, s.Result)
 	if err != nil {
 		return err
 	}
 	was, there := r.Run.Stages[s.Name]
-	if there && reflect.DeepEqual(was, now) {
+	if there && maps.Equal(was, now) {
 		return nil
 	}
 	// Noise that was lost is made anew, with random bytes of its own.
@@ -456,7 +455,7 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	}
 	all := maps.Clone(r.Run.Stages)
 	if all == nil {
-		all = map[string]manifest.RunStage{}
+		all = map[string]map[string]manifest.Digest{}
 	}
 	all[s.Name] = now
 	r.Run.Stages = all

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"time"
+
 	"minsep/internal/accounting"
 	"minsep/internal/digits"
 	"minsep/internal/ownergraph"
@@ -21,7 +23,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 		p.Privacy.Unit = string(r.Unit)
 	}
 	if budget := budgetFor(row.needs); budget > 0 {
-		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(budget.Minutes()))
+		p.Privacy.CPUTime = stages.CPUTime(budget.Truncate(time.Minute))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
 	if graph == nil {

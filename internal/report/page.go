@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
 	"unicode/utf8"
 
 	"minsep/internal/accounting"
@@ -17,7 +18,21 @@ import (
 var pageText string
 
 // pageTemplate is the page, parsed once.
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"text":  func(text string) string { return shownText(text, mostText) },
+	"quote": func(text string) string { return shownText(text, mostQuote) },
+	"first": func(list any) any {
+		v := reflect.ValueOf(list)
+		return v.Slice(0, min(v.Len(), mostItems)).Interface()
+	},
+	"more": func(list any) string {
+		n := reflect.ValueOf(list).Len() - mostItems
+		if n <= 0 {
+			return ""
+		}
+		return words.Grouped(int64(n)) + " more, which are not shown"
+	},
+}).Parse(pageText))
 
 // page is the data of the template.
 type page struct {
@@ -127,7 +142,7 @@ func Write(w io.Writer, r *Run, o Options) error {
 			p.Sections = append(p.Sections, *s)
 		}
 	}
-	return p.write(w)
+	return pageTemplate.Execute(w, p)
 }
 
 // lead returns the sentences below the verdict.
@@ -153,88 +168,12 @@ func lead(r *Run) string {
 	return text
 }
 
-// A directory may hold texts and lists of any length. A page shows at most so much of each.
+// A directory may hold texts and lists of any length. The template shows at most so much of each.
 const (
 	mostText  = 2_000  // characters of a text
 	mostQuote = 20_000 // characters of a text to paste
-	mostRows  = 1_000  // rows of a table
-	mostItems = 500    // items, paragraphs and facts of a section
+	mostItems = 1_000  // items, paragraphs and facts of a section, and rows of a table
 )
-
-// write writes the page, with long texts and lists cut.
-func (p page) write(w io.Writer) error {
-	for _, text := range []*string{&p.Title, &p.Verdict, &p.State, &p.Lead} {
-		*text = shownText(*text, mostText)
-	}
-	p.Sign = shownTexts(p.Sign)
-	sections := make([]section, len(p.Sections))
-	for i, s := range p.Sections {
-		sections[i] = s.shown()
-	}
-	p.Sections = sections
-	if err := pageTemplate.Execute(w, p); err != nil {
-		return err
-	}
-	return nil
-}
-
-// shown returns a section as a page shows it.
-func (s section) shown() section {
-	s.Title = shownText(s.Title, mostText)
-	s.Text, s.List = shownTexts(s.Text), shownTexts(s.List)
-	facts := s.Facts
-	s.Facts = nil
-	for i, f := range facts {
-		if i == mostItems {
-			s.Facts = append(s.Facts, Fact{"And", notShown(len(facts) - i)})
-			break
-		}
-		s.Facts = append(s.Facts, Fact{shownText(f.Name, mostText), shownText(f.Value, mostText)})
-	}
-	tables := make([]table, len(s.Tables))
-	for i, t := range s.Tables {
-		tables[i] = t.shown()
-	}
-	s.Tables = tables
-	quotes := make([]quote, len(s.Quotes))
-	for i, q := range s.Quotes {
-		quotes[i] = quote{q.Title, shownText(q.Text, mostQuote)}
-	}
-	s.Quotes = quotes
-	return s
-}
-
-// shown returns a table as a page shows it.
-func (t table) shown() table {
-	t.Title, t.Columns = shownText(t.Title, mostText), shownTexts(t.Columns)
-	rows := t.Rows
-	t.Rows = nil
-	for i, r := range rows {
-		if i == mostRows {
-			last := make([]string, len(t.Columns))
-			last[len(last)-1] = notShown(len(rows) - i)
-			t.add(last...)
-			break
-		}
-		t.Rows = append(t.Rows, row{shownTexts(r.Cells), r.Bar})
-	}
-	return t
-}
-
-// notShown says how many entries are left out.
-func notShown(n int) string {
-	return words.Grouped(int64(n)) + " more, which are not shown"
-}
-
-func shownTexts(list []string) (shown []string) {
-	for i, text := range list {
-		if i == mostItems {
-			return append(shown, notShown(len(list)-i))
-		}
-		shown = append(shown, shownText(text, mostText))
-	}
-	return shown
-}
 
 // shownText returns at most so many characters of a text. Characters that a reader does not see, or
 // that may change the order of others, become escapes.

@@ -99,7 +99,9 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	if all, err := statistics.All(ctx, dir); err == nil { // otherwise the verdict says so
 		r.Statistics = all
 	}
-	r.readNoise(ctx)
+	if recipe, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.NoiseFolder, manifest.RecipeFile)); err == nil {
+		r.Noise = &recipe.Params
+	}
 	r.Baseline = r.baseline(ctx)
 	return r, errors.Join(ctx.Err(), failures.Err())
 }
@@ -112,20 +114,6 @@ func (r *Run) protected() string {
 // sound reports whether no check of the directory is broken. Long computations are for such
 // directories only.
 func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
-
-// readNoise reads the parameters of the recipe, if there is one.
-func (r *Run) readNoise(ctx context.Context) {
-	b, err := stages.ReadFile(ctx, store.Join(r.Dir, manifest.NoiseFolder, manifest.RecipeFile))
-	if err != nil {
-		return
-	}
-	var recipe struct {
-		Params noise.Params `json:"params"`
-	}
-	if json.Unmarshal(b, &recipe) == nil {
-		r.Noise = &recipe.Params
-	}
-}
 
 // realized returns the realised sizes and counts, if they are to be shown.
 func (r *Run) realized() *sampling.Realized {
@@ -153,64 +141,41 @@ func (r *Run) participant() string {
 	return "example"
 }
 
-// copies returns the number of copies of examples, or of owners, that take part independently.
-func (r *Run) copies() int64 {
-	switch {
-	// The table counts owners without a kept example too: they do not take part.
-	case r.ofOwners() && r.Bounded != nil:
-		owners := int64(0)
-		for _, bin := range r.Bounded.KeptPerOwner {
-			if bin.Value > 0 {
-				owners += bin.Count
-			}
-		}
-		return owners
-	case r.ofOwners() && r.Batches != nil:
-		return r.Batches.Owners
-	case r.Bounded != nil:
-		return r.Bounded.KeptCopies
-	case r.Batches != nil:
-		return r.Batches.Examples
-	case r.Certificate != nil:
-		return r.Certificate.Run.Examples
+// population returns the examples from which a step draws: of a table with pools one pool's, and
+// numbered ones if no table tells of owners.
+func (r *Run) population() sampling.Population {
+	if r.Bounded != nil {
+		return stages.PopulationOf(*r.Bounded)
 	}
-	return 0
+	of := sampling.Population{}
+	switch {
+	case r.Certificate != nil:
+		of.Examples = r.Certificate.Run.Examples
+	case r.Batches != nil:
+		of.Examples = r.Batches.Examples
+	}
+	of.Owners = sampling.OwnerSizes{1: of.Examples}
+	return of
 }
 
-// drawn returns the number of them from which a step draws: one pool serves at a time.
+// drawn returns the number of examples from which a step draws, or of owners.
 func (r *Run) drawn() int64 {
-	switch {
-	case r.Scheme == nil || r.Scheme.Rotation == nil:
-		return r.copies()
-	case r.Bounded != nil && r.Bounded.Coverage != nil:
-		return r.Bounded.Coverage.Size
-	case r.Certificate != nil:
-		return r.Certificate.Run.Examples
+	if of := r.population(); !r.ofOwners() {
+		return of.Examples
+	} else {
+		return of.Owners.Total()
 	}
-	return 0
 }
 
 // batchSize returns the expected batch size, 0 if it is not known.
 func (r *Run) batchSize() float64 {
-	if r.Batches != nil && r.Batches.ExpectedBatchSize != nil {
-		return *r.Batches.ExpectedBatchSize
+	switch {
+	case r.Batches != nil:
+		return r.Batches.ExpectedBatchSize
+	case r.Scheme == nil:
+		return 0
 	}
-	if s := r.independent(); s != nil && r.drawn() > 0 {
-		return s.ExpectedBatchSize(r.drawn())
-	}
-	if r.Scheme != nil && r.Scheme.Fixed != nil {
-		return float64(r.Scheme.Fixed.BatchSize)
-	}
-	return 0
-}
-
-// independent returns the scheme if its examples take part independently, or nil.
-func (r *Run) independent() sampling.Independent {
-	if r.Scheme == nil {
-		return nil
-	}
-	s, _ := r.Scheme.Scheme().(sampling.Independent)
-	return s
+	return r.Scheme.ExpectedBatchSize(r.population())
 }
 
 // Baseline is DP-SGD, that is independent noise with Poisson sampling, for the claim, the steps,

@@ -3,6 +3,7 @@ package stages
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,21 +30,52 @@ import (
 // taken off δ.
 type Account struct {
 	sampling.Params
-	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
-	Examples int64  // this many examples, copies counted; needed for a batch size and with a max batch size
+	PlanPrivacy
+	Bounded     string `flag:"bounded" help:"run directory with a bounded graph, made by minsep bound; it gives the number of examples, and the most of one owner"` // or folder of a bounded table; or
+	Examples    int64  `flag:"examples" help:"number of examples, in place of a bounded graph"`                                                                     // copies counted; needed for a batch size and with a max batch size
+	Strategy    string `flag:"strategy" help:"strategy file, made by minsep strategy"`                                                                              // or
+	Bands       int    `flag:"bands" help:"number of bands of the optimal Toeplitz strategy for prefix sums, in place of a strategy file"`                          // 1 to the steps
+	MaxPerOwner int    `flag:"max-per-owner" help:"most examples of one owner (default: as in the bounded graph, or 1)"`                                            // k_u; 0 for the bounded table's own, or 1
+}
 
-	Strategy string // file of a strategy; or
-	Bands    int    // of the optimal Toeplitz strategy for prefix sums, 1 to the steps
+// PlanPrivacy is the claim to certify, with the budget of its verification.
+type PlanPrivacy struct {
+	Epsilon         float64   `json:"epsilon"                    strict:"required" flag:"epsilon" help:"epsilon of the claim"`                                                                                     // 0 to 1e6
+	Delta           float64   `json:"delta"                      strict:"required" flag:"delta" help:"delta of the claim"`                                                                                         // at least 1e-300, below 1
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty" flag:"noise-multiplier" help:"verify this noise multiplier only"`                                                                                 // above 0; 0 for the smallest that can be verified
+	Samples         uint64    `json:"samples,omitempty"          flag:"samples" help:"number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top"`        // or
+	CPUTime         CPUTime   `json:"cpu_time,omitempty"         flag:"cpu-time" help:"CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)"`                  // above 0; with neither, calibration.DefaultCPUTime
+	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"     flag:"also-epsilon" help:"further values of epsilon, such as 1,2,8: delta is certified at them too; their samples come on top of the budget"`     // see calibration.Problem
+	Unit            string    `json:"unit,omitempty"             flag:"unit" help:"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected"` // see accounting.ParseUnit; "" for owners
+}
 
-	MaxPerOwner int    // k_u; 0 for the bounded table's own, or 1
-	Unit        string // whom the claim protects, see accounting.ParseUnit; "" for owners
+// CPUTime is a time of one processor, as text such as "10m".
+type CPUTime time.Duration
 
-	Epsilon         float64       // 0 to 1e6
-	Delta           float64       // at least 1e-300, below 1
-	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
-	Samples         uint64        // budget of estimates and verification; or
-	CPUTime         time.Duration // above 0, of one processor; with neither, calibration.DefaultCPUTime
-	AlsoEpsilon     []float64     // further ε at which δ is certified, see calibration.Problem
+func (t CPUTime) String() string { return time.Duration(t).String() }
+
+// Set reads the time, as a flag does.
+func (t *CPUTime) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	*t = CPUTime(d)
+	return err
+}
+
+// Type names the type of a flag.
+func (CPUTime) Type() string { return "duration" }
+
+// Describe names the type for whoever gives another value in a plan.
+func (CPUTime) Describe() string { return `a time above 0, such as "10m"` }
+
+func (t CPUTime) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads a time above 0.
+func (t *CPUTime) UnmarshalText(text []byte) error {
+	err := t.Set(string(text))
+	if err == nil && *t <= 0 {
+		err = errors.New("must be " + t.Describe())
+	}
+	return err
 }
 
 // Validate reports every fault that can be seen without the files.
@@ -217,7 +249,7 @@ func (a Account) problem(run accounting.Run) calibration.Problem {
 		Delta:           a.Delta,
 		NoiseMultiplier: a.NoiseMultiplier,
 		Samples:         a.Samples,
-		CPUTime:         a.CPUTime,
+		CPUTime:         time.Duration(a.CPUTime),
 		AlsoEpsilon:     a.AlsoEpsilon,
 	}
 }
@@ -229,26 +261,22 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	switch {
 	case table == nil:
 	case source.Table != nil && source.Table.Digest != table.digest:
-		return of, &ParamError{
-			Param: "bounded",
-			Value: a.Bounded,
-			Rule: fmt.Sprintf(
-				"must be the bounded table in %s, and is not; give --bounded %s, or another --out",
-				here.out,
-				here.out,
-			),
-		}
+		return of, param.Fault(
+			"bounded",
+			a.Bounded,
+			"must be the bounded table in %s, and is not; give --bounded %s, or another --out",
+			here.out,
+			here.out,
+		)
 	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
-		return of, &ParamError{
-			Param: "examples",
-			Value: a.Examples,
-			Rule: fmt.Sprintf(
-				"must be %d, as the bounded table in %s has; give --bounded %s, or another --out",
-				table.summary.KeptCopies,
-				here.out,
-				here.out,
-			),
-		}
+		return of, param.Fault(
+			"examples",
+			a.Examples,
+			"must be %d, as the bounded table in %s has; give --bounded %s, or another --out",
+			table.summary.KeptCopies,
+			here.out,
+			here.out,
+		)
 	case source.Table == nil:
 		of = table.examples()
 	}
@@ -269,31 +297,27 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 		}
 		return unit, 1, nil
 	case unit == accounting.UnitExample && of.Copied:
-		return unit, 0, &ParamError{
-			Param: "unit",
-			Value: unit,
-			Rule:  "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)",
-		}
+		return unit, 0, param.Fault(
+			"unit",
+			unit,
+			"must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)",
+		)
 	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
 		return unit, 1, nil
 	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
-		return unit, 0, &ParamError{
-			Param: "max per owner",
-			Value: a.MaxPerOwner,
-			Rule: fmt.Sprintf(
-				"must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner",
-				of.MostPerOwner,
-			),
-		}
+		return unit, 0, param.Fault(
+			"max per owner",
+			a.MaxPerOwner,
+			"must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner",
+			of.MostPerOwner,
+		)
 	case a.MaxPerOwner == 0 && a.Bounded == "" && of.MostPerOwner > 1:
-		return unit, 0, &ParamError{
-			Param: "bounded",
-			Value: `""`,
-			Rule: fmt.Sprintf(
-				"must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim",
-				of.MostPerOwner,
-			),
-		}
+		return unit, 0, param.Fault(
+			"bounded",
+			`""`,
+			"must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim",
+			of.MostPerOwner,
+		)
 	}
 	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
 }
@@ -306,15 +330,13 @@ func (a Account) checkMost(run accounting.Run) error {
 		method != accounting.MonteCarlo && method != accounting.Unproven {
 		return err
 	}
-	e := &ParamError{
-		Param: "max per owner",
-		Value: a.MaxPerOwner,
-		Rule: fmt.Sprintf(
-			"must be at most %d for %s, which is accounted for by samples",
-			montecarlo.MaxPerOwner,
-			run.Sampler.Kind().Name,
-		),
-	}
+	e := param.Fault(
+		"max per owner",
+		a.MaxPerOwner,
+		"must be at most %d for %s, which is accounted for by samples",
+		montecarlo.MaxPerOwner,
+		run.Sampler.Kind().Name,
+	)
 	if a.MaxPerOwner < run.MaxExamplesPerOwner {
 		e.Param, e.Value = "bounded", a.Bounded
 		e.Rule = fmt.Sprintf(
@@ -362,17 +384,15 @@ func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.S
 	}
 	s, err := NamedStrategy(ctx, a.Strategy)
 	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {
-		return nil, &ParamError{
-			Param: "strategy",
-			Value: a.Strategy,
-			Rule: fmt.Sprintf(
-				"must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d",
-				steps,
-				s.Steps,
-				steps,
-				s.Steps,
-			),
-		}
+		return nil, param.Fault(
+			"strategy",
+			a.Strategy,
+			"must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d",
+			steps,
+			s.Steps,
+			steps,
+			s.Steps,
+		)
 	}
 	return s, err
 }

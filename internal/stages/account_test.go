@@ -51,7 +51,7 @@ func TestClaimCountsTheExamplesOfAnOwner(t *testing.T) {
 		{nil, 0, "", 1}, {nil, 1, "", 1}, {nil, 4, "", 4}, {nil, 4, "owner", 4}, {nil, 0, "example", 1},
 		{table, 3, "", 3}, {table, 5, "owner", 5}, {table, 2, "", 0}, {table, 0, "", 0}, {table, 0, "example", 1},
 	} {
-		a := Account{Params: sampling.Params{Scheme: "b-min-sep", Steps: 20, MinSep: 4, Prob: 0.1}, Examples: 100, Bands: 2, Epsilon: 1, Delta: 1e-5, MaxPerOwner: c.most, Unit: c.unit}
+		a := Account{Params: sampling.Params{Scheme: "b-min-sep", Steps: 20, MinSep: 4, Prob: 0.1}, PlanPrivacy: PlanPrivacy{Epsilon: 1, Delta: 1e-5, Unit: c.unit}, Examples: 100, Bands: 2, MaxPerOwner: c.most}
 		p, r, _, err := a.Problem(t.Context(), Present{out: "run", table: c.table})
 		switch {
 		case c.want == 0:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
@@ -17,19 +16,16 @@ import (
 
 // accountStage is the account in plans, run directories and inspections.
 var accountStage = Stage{
-	Name:     "account",
-	Group:    "privacy",
-	Results:  ClaimFiles,
-	Work:     manifest.LedgerFolder,
-	From:     []string{"bound", "strategy"},
-	faults:   accountFaults,
-	estimate: estimateAccount,
-	compare:  compareAccount,
-	vouches:  (*Directory).claimFile,
-	files:    func(ctx context.Context, d *Directory) []string { return LedgerFiles(ctx, d.Out) },
-	params: func(ctx context.Context, d *Directory) (manifest.Digest, error) {
-		return compactDigest(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
-	},
+	Name:       "account",
+	Group:      "privacy",
+	Results:    ClaimFiles,
+	Work:       manifest.LedgerFolder,
+	From:       []string{"bound", "strategy"},
+	faults:     accountFaults,
+	estimate:   estimateAccount,
+	compare:    compareAccount,
+	vouches:    (*Directory).claimFile,
+	files:      func(ctx context.Context, d *Directory) []string { return LedgerFiles(ctx, d.Out) },
 	unfinished: unfinishedAccount,
 }
 
@@ -51,45 +47,16 @@ func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs [
 	return r.Unfinished(ctx, folder)
 }
 
-// PlanPrivacy is the claim to certify: see [Account].
-type PlanPrivacy struct {
-	Epsilon         float64   `json:"epsilon"                    strict:"required"` // 0 to 1e6
-	Delta           float64   `json:"delta"                      strict:"required"` // at least 1e-300, below 1
-	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"`                   // verify this one only, above 0; 0 for the smallest
-	Samples         uint64    `json:"samples,omitempty"`                            // budget of estimates and verification; or
-	CPUTime         string    `json:"cpu_time,omitempty"`                           // of one processor, such as "10m"
-	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`                       // further ε at which δ is certified
-	Unit            string    `json:"unit,omitempty"`                               // whom to protect: owner, the default, or example
-}
-
-// cpuTime returns the budget in time, 0 if none is given.
-func (p PlanPrivacy) cpuTime() (time.Duration, error) {
-	if p.CPUTime == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(p.CPUTime)
-	if err != nil || d <= 0 {
-		return 0, &ParamError{Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
-	}
-	return d, nil
-}
-
 // AccountOf returns the plan's parameters of the account. They are for k_u of the plan, even if
 // no owner has so many examples: the claim does not depend on the data.
 func AccountOf(p Plan) Account {
 	a := Account{
-		Params:          p.Scheme,
-		Bounded:         p.Table(),
-		Examples:        p.numbered(),
-		Strategy:        strategyPath(p),
-		Epsilon:         p.Privacy.Epsilon,
-		Delta:           p.Privacy.Delta,
-		NoiseMultiplier: p.Privacy.NoiseMultiplier,
-		Samples:         p.Privacy.Samples,
-		AlsoEpsilon:     p.Privacy.AlsoEpsilon,
+		Params:      p.Scheme,
+		PlanPrivacy: p.Privacy,
+		Bounded:     p.Table(),
+		Examples:    p.numbered(),
+		Strategy:    strategyPath(p),
 	}
-	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
-	a.Unit = p.Privacy.Unit
 	if p.Bound != nil && p.Scheme.Sample != sampling.SampleOwners && a.Unit != string(accounting.UnitExample) {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}
@@ -99,8 +66,6 @@ func AccountOf(p Plan) Account {
 // accountFaults returns the faults of the claim and of its combination with bound and scheme.
 func accountFaults(p Plan) error {
 	c := param.Checker{}
-	_, err := p.Privacy.cpuTime()
-	c.Add(err)
 	c.Add(AccountOf(p).Validate())
 	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
 	c.Require(

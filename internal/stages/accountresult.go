@@ -3,8 +3,6 @@ package stages
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -82,18 +80,6 @@ func (d *Directory) claimFile() string {
 		return manifest.AccountingFile
 	}
 	return manifest.CertificateFile
-}
-
-// compactDigest returns the SHA-256 of a JSON file without its white space, which an editor may
-// change.
-func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
-	b, err := ReadFile(ctx, path)
-	if err != nil {
-		return manifest.Digest{}, err
-	}
-	var compact bytes.Buffer
-	err = json.Compact(&compact, b)
-	return sha256.Sum256(compact.Bytes()), err
 }
 
 // LedgerFiles returns the names of the files of a run directory's ledger.

@@ -97,17 +97,13 @@ func checkPlanPools(p Plan) error {
 	pools := BoundOf(p).Pools
 	switch {
 	case p.Scheme.Kind().Pools && pools == 0:
-		return &ParamError{
-			Param: "pools",
-			Value: pools,
-			Rule:  "must be given for rotation with a batch size; with epoch_steps there is one for each period",
-		}
+		return param.Fault(
+			"pools",
+			pools,
+			"must be given for rotation with a batch size; with epoch_steps there is one for each period",
+		)
 	case !p.Scheme.Kind().Pools && pools > 0:
-		return &ParamError{
-			Param: "pools",
-			Value: pools,
-			Rule:  "must be left out: only the scheme rotation takes pools",
-		}
+		return param.Fault("pools", pools, "must be left out: only the scheme rotation takes pools")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/param"
 	"minsep/internal/store"
 )
 
@@ -58,11 +59,11 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 	if err != nil {
 		return nil, fmt.Errorf(
 			"%w: %w",
-			&ParamError{
-				Param: "certificate",
-				Value: path,
-				Rule:  "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger",
-			},
+			param.Fault(
+				"certificate",
+				path,
+				"cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger",
+			),
 			err,
 		)
 	}

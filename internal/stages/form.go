@@ -146,6 +146,25 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	return formed, source, nil
 }
 
+// BatchesFacts returns the facts in the index of batches of a population, whose rows are of the table
+// rowsOf.
+func BatchesFacts(spec sampling.Spec, of sampling.Population, rows int64, shards int, rowsOf string) manifest.BatchesFacts {
+	facts := manifest.BatchesFacts{
+		Examples:          rows,
+		Steps:             spec.Scheme().NumSteps(),
+		Shards:            shards,
+		RowType:           manifest.RowType(rows),
+		RowsOf:            rowsOf,
+		BatchSize:         FormResult{Scheme: spec}.PaddedBatchSize(),
+		ExpectedBatchSize: spec.ExpectedBatchSize(of),
+	}
+	if o := spec.Owners; o != nil {
+		facts.Owners, facts.ExamplesPerOwner = of.Owners.Total(), o.ExamplesPerOwner
+		facts.ExpectedExamples = spec.ExpectedExamples(of)
+	}
+	return facts
+}
+
 // Source has the examples of batches: a bounded table, or numbers.
 type Source struct {
 	Rows  int64             // of the table, or how many numbers; at least 1
@@ -162,7 +181,7 @@ func (f Form) Source(ctx context.Context) (Source, error) {
 		return Source{}, err
 	}
 	if b.Rows == 0 {
-		return Source{}, &ParamError{Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
+		return Source{}, param.Fault("bounded", f.Bounded, "has no examples")
 	}
 	return Source{Rows: b.Rows, Table: b}, nil
 }

@@ -113,11 +113,11 @@ func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error
 	s, err := ReadStrategyFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) &&
 		slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
-		return nil, &ParamError{
-			Param: "strategy",
-			Value: path,
-			Rule:  "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1",
-		}
+		return nil, param.Fault(
+			"strategy",
+			path,
+			"is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1",
+		)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ParamError{
@@ -137,11 +137,7 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 		return nil, manifest.NoiseFacts{}, err
 	}
 	if s.Steps != n.Steps {
-		return nil, manifest.NoiseFacts{}, &ParamError{
-			Param: "steps",
-			Value: n.Steps,
-			Rule:  fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy),
-		}
+		return nil, manifest.NoiseFacts{}, param.Fault("steps", n.Steps, "must be %d, as the strategy %s has", s.Steps, n.Strategy)
 	}
 	r, err := noise.NewRecipe(
 		noise.Config{

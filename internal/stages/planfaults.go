@@ -30,11 +30,7 @@ const AutoBandsRule = "must be a whole number: minsep plan chooses it, together 
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
-		return Plan{}, &ParamError{
-			Param: "plan",
-			Value: name,
-			Rule:  "is empty; minsep run --example prints a plan to start from",
-		}
+		return Plan{}, param.Fault("plan", name, "is empty; minsep run --example prints a plan to start from")
 	}
 	if err := strictjson.Invalid(b); err != nil {
 		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: err.Error()}

@@ -41,7 +41,7 @@ func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 // flattenJSON puts every value of nested objects into flat, by its path.
 func flattenJSON(path string, b []byte, flat map[string]string) {
 	var object map[string]json.RawMessage
-	if json.Unmarshal(b, &object) != nil || object == nil {
+	if json.Unmarshal(b, &object) != nil || len(object) == 0 {
 		var line bytes.Buffer // a list in an indented file has a line for each element
 		if json.Compact(&line, b) != nil {
 			line.Write(b)

@@ -13,6 +13,7 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
@@ -290,15 +291,13 @@ func (p Present) claimDisagrees(differs []string) error {
 // AgreesToForm refuses batches that do not match the run directory.
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
-		return &ParamError{
-			Param: "examples",
-			Value: of.Copies,
-			Rule: fmt.Sprintf(
-				"must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out",
-				p.out,
-				p.out,
-			),
-		}
+		return param.Fault(
+			"examples",
+			of.Copies,
+			"must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out",
+			p.out,
+			p.out,
+		)
 	}
 	if c := p.certificate; c != nil {
 		if differs := failed(compared(c, &spec, of)); differs != nil {
@@ -315,15 +314,13 @@ func (p Present) AgreesToNoise(steps int) error {
 		return nil
 	}
 	if has := p.batches.sampler.Scheme().NumSteps(); has != steps {
-		return &ParamError{
-			Param: "steps",
-			Value: steps,
-			Rule: fmt.Sprintf(
-				"must be %d, as the batches in %s have: a training takes a row of the noise in each step",
-				has,
-				p.out,
-			),
-		}
+		return param.Fault(
+			"steps",
+			steps,
+			"must be %d, as the batches in %s have: a training takes a row of the noise in each step",
+			has,
+			p.out,
+		)
 	}
 	return nil
 }

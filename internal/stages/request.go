@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -23,18 +22,12 @@ import (
 // if the request is the same. It must not plan again: another machine may estimate differently in
 // the last digits, and so choose other candidates.
 type Request struct {
-	Sampler             sampling.Spec   `json:"sampler"`                    // how examples take part
-	Strategy            manifest.Digest `json:"strategy_sha256"`            // of its JSON, unless it is made from Bands
-	Bands               int             `json:"bands,omitempty"`            // of the strategy that is made; 0 for a file
-	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`     // k_u, at least 1
-	Unit                accounting.Unit `json:"unit"`                       // whom the claim protects
-	Examples            int64           `json:"examples,omitempty"`         // copies counted; 0 where they do not matter
-	Epsilon             float64         `json:"epsilon"`                    // at least 0
-	Delta               float64         `json:"delta"`                      // at least 1e-300, below 1
-	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"` // the only one; 0 for the smallest
-	Samples             uint64          `json:"samples,omitempty"`          // 0 for none given
-	CPUTime             string          `json:"cpu_time,omitempty"`         // as Go writes a duration; "" for none given
-	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`     // further ε
+	Sampler             sampling.Spec   `json:"sampler"`                // how examples take part
+	Strategy            manifest.Digest `json:"strategy_sha256"`        // of its JSON, unless it is made from Bands
+	Bands               int             `json:"bands,omitempty"`        // of the strategy that is made; 0 for a file
+	MaxExamplesPerOwner int             `json:"max_examples_per_owner"` // k_u, at least 1
+	Examples            int64           `json:"examples,omitempty"`     // copies counted; 0 where they do not matter
+	PlanPrivacy                         // with its Unit always given
 }
 
 // request returns the request of a problem.
@@ -43,17 +36,10 @@ func (a Account) request(p calibration.Problem) (r Request, err error) {
 		Sampler:             p.Run.Sampler,
 		Bands:               a.Bands,
 		MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner,
-		Unit:                p.Unit,
 		Examples:            p.Run.Examples,
-		Epsilon:             p.Epsilon,
-		Delta:               p.Delta,
-		NoiseMultiplier:     p.NoiseMultiplier,
-		Samples:             p.Samples,
-		AlsoEpsilon:         p.AlsoEpsilon,
+		PlanPrivacy:         a.PlanPrivacy,
 	}
-	if p.CPUTime > 0 {
-		r.CPUTime = p.CPUTime.String()
-	}
+	r.Unit = string(p.Unit)
 	if a.Bands == 0 {
 		r.Strategy, err = digestOf(p.Run.Strategy)
 	}
@@ -109,54 +95,6 @@ func (r Request) Unfinished(ctx context.Context, folder string) (there bool, dif
 		return true, []string{manifest.RequestFile + " is missing"}, nil
 	}
 	return true, differs, err
-}
-
-// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for
-// its run, its points, and the noise multiplier if it names one. A budget is not part of a claim.
-// Without a maximum batch size, neither is the number of examples, so that a certificate that is
-// taken over may be for more of them, and may bring further points. Early ledgers and copies of
-// certificates may have no request, which is not a fault.
-func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
-	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	var r Request
-	return err == nil && json.Unmarshal(text, &r) == nil && r.agrees(c)
-}
-
-// agrees does the comparison of RequestAgrees.
-func (r Request) agrees(c *accounting.Certificate) bool {
-	asked, err := json.Marshal(r.Sampler)
-	if err != nil {
-		return false
-	}
-	certified, err := json.Marshal(c.Run.Sampler)
-	if err != nil || !bytes.Equal(asked, certified) || !r.madeBy(c.Run.Strategy) {
-		return false
-	}
-	for _, p := range c.Points {
-		if r.AlsoEpsilon != nil && p.Epsilon != r.Epsilon && !slices.Contains(r.AlsoEpsilon, p.Epsilon) {
-			return false
-		}
-	}
-	sameExamples := r.Sampler.Truncation == nil || r.Examples == c.Run.Examples
-	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && sameExamples &&
-		r.Epsilon == c.Epsilon &&
-		r.Delta == c.Delta &&
-		(r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
-}
-
-// madeBy reports whether s is the strategy that was asked for.
-func (r Request) madeBy(s *mechanism.Strategy) bool {
-	if s == nil {
-		return false
-	}
-	if r.Bands > 0 {
-		return r.Strategy == manifest.Digest{} && s.Bands() == r.Bands
-	}
-	digest, err := digestOf(s)
-	return err == nil && digest == r.Strategy
 }
 
 // digestOf returns the SHA-256 of a strategy's JSON.

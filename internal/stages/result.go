@@ -69,20 +69,9 @@ func (r Result) Inputs() map[string]manifest.Digest {
 	return nil
 }
 
-// Sources returns the files of earlier stages from which the result is made, by [Stage.Source].
-func (r Result) Sources() map[string]string {
-	sources := map[string]string{}
-	for _, name := range r.From {
-		if s := Named(name); s.has(r.of.Plan) {
-			sources[s.Source()] = s.vouch(r.of)
-		}
-	}
-	return sources
-}
-
 // Compare reports whether a finished result is there, and which parts of it differ from the result
-// that the stage would make.
-func (r Result) Compare(ctx context.Context) (there bool, differs []string, err error) {
+// that the stage would make. With files it holds each file of a folder against the index too.
+func (r Result) Compare(ctx context.Context, files bool) (there bool, differs []string, err error) {
 	if r.compare != nil {
 		return r.compare(ctx, r.of)
 	}
@@ -93,26 +82,33 @@ func (r Result) Compare(ctx context.Context) (there bool, differs []string, err 
 	if err != nil {
 		return false, nil, err
 	}
+	ix, err := manifest.Read(ctx, r.Path())
+	if err != nil {
+		return false, nil, err
+	}
 	runs := r.of.Run.Used() // a result that is not of one run may be taken over
 	if r.OneRun {
 		runs = runs[len(runs)-1:]
 	}
-	ix, differs, err := want.look(ctx, r.Path(), runs)
-	if ix == nil || differs != nil || err != nil || want.facts == nil {
-		return ix != nil, differs, err
+	if differs, err = want.differs(ix, runs); err == nil && files {
+		var more []string
+		more, err = fileFaults(ctx, ix, r.Path())
+		differs = append(differs, more...)
 	}
-	differs, err = want.facts(ix)
+	if differs == nil && err == nil && want.facts != nil {
+		differs, err = want.facts(ix)
+	}
 	return err == nil, differs, err
 }
 
 // Compare reports whether a finished result of a stage is there, and how it differs from the result
-// that run.json names or that the stage would make.
-func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
+// that run.json names or that the stage would make: see [Result.Compare].
+func (d *Directory) Compare(ctx context.Context, r Result, files bool) (there bool, differs []string, err error) {
 	watched, failures := store.WatchFailures(ctx)
 	if differs = d.notNamed(watched, r); differs != nil {
 		there = true
 	} else {
-		there, differs, err = r.Compare(watched)
+		there, differs, err = r.Compare(watched, files)
 	}
 	if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was not read to its end is not broken
 		return false, nil, stopped
@@ -123,78 +119,45 @@ func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs 
 	return there, differs, err
 }
 
-// Finished returns the entry of run.json for a finished result.
-func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunStage, err error) {
+// Vouching returns the entry of run.json for a finished result: the files that vouch for it, by
+// their names, with their SHA-256. An entry never changes, so that the results from which this one
+// was made are told by theirs.
+func (d *Directory) Vouching(ctx context.Context, r Result) (files map[string]manifest.Digest, err error) {
 	ctx, failures := store.WatchFailures(ctx)
-	defer func() {
-		if failed := failures.Err(); failed != nil { // which files vouch for the result is not known then
-			err = failed
-		}
-	}()
-	vouching := []string{r.vouch(d)}
-	if r.Formats != nil {
-		ix, err := manifest.Read(ctx, r.Path())
-		if err != nil {
-			return done, err
-		}
-		done.ParamsSHA256 = ix.ParamsSHA256
-	} else {
-		if done.ParamsSHA256, err = r.params(ctx, d); err != nil {
-			return done, err
-		}
-		vouching = append(vouching, r.files(ctx, d)...)
+	names := []string{r.vouch(d)}
+	if r.files != nil {
+		names = append(names, r.files(ctx, d)...)
 	}
-	done.Inputs = maps.Clone(r.Inputs())
-	if done.Inputs == nil {
-		done.Inputs = map[string]manifest.Digest{}
-	}
-	for name, file := range r.Sources() {
-		if done.Inputs[name], err = TextDigest(ctx, d.path(file)); err != nil {
-			return done, err
+	files = map[string]manifest.Digest{}
+	for _, name := range names {
+		if files[name], err = TextDigest(ctx, d.path(name)); err != nil {
+			break
 		}
 	}
-	if len(done.Inputs) == 0 {
-		done.Inputs = nil // as it is read
+	if failed := failures.Err(); failed != nil { // which files vouch for the result is not known then
+		return nil, failed
 	}
-	done.Files = map[string]manifest.Digest{}
-	for _, file := range vouching {
-		if done.Files[file], err = TextDigest(ctx, d.path(file)); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
+	return files, err
 }
 
-// notNamed returns the files vouching for a stage's result that differ from those in run.json, and
-// the inputs of the result that differ from the plan's. It says nothing about a result that is
-// missing or is being made again.
+// notNamed returns the files vouching for a stage's result that differ from those in run.json. It
+// says nothing about a result that is missing or is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
-	was, there := d.Run.Stages[r.Name]
-	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Stat(ctx, r.Path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if interrupted, err := manifest.Interrupted(ctx, r.Path()); err == nil && interrupted {
 		return nil
 	}
-	for _, file := range slices.Sorted(maps.Keys(was.Files)) {
+	was := d.Run.Stages[r.Name]
+	for _, file := range slices.Sorted(maps.Keys(was)) {
 		switch got, err := TextDigest(ctx, d.path(file)); {
 		case errors.Is(err, fs.ErrNotExist):
 			differs = append(differs, file+" is missing")
 		case err != nil:
 			differs = append(differs, file+" cannot be read")
-		case got != was.Files[file]:
+		case got != was[file]:
 			differs = append(differs, file+" is not the one that run.json names")
-		}
-	}
-	for name, want := range r.Inputs() { // the index of a bounded table does not name its graph
-		if was.Inputs[name] != want {
-			differs = append(differs, "it was made from another "+name)
-		}
-	}
-	sources := r.Sources()
-	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		if got, err := TextDigest(ctx, d.path(sources[name])); err != nil || got != was.Inputs[name] {
-			differs = append(differs, "it was made from another "+sources[name])
 		}
 	}
 	return differs
@@ -211,20 +174,11 @@ type expected struct {
 	facts  func(ix *manifest.Index) (differs []string, err error) // compares the facts of an index that is expected otherwise; nil: they follow from the rest
 }
 
-// look compares the folder's index with the plan, and every file with the index. The result must
-// belong to one of the runs. It does not say how large files are: the sizes of batch files tell how
-// large the batches are.
-func (f expected) look(
-	ctx context.Context,
-	dir string,
-	runs []stream.RunID,
-) (ix *manifest.Index, differs []string, err error) {
-	if ix, err = manifest.Read(ctx, dir); err != nil {
-		return nil, nil, err
-	}
+// differs compares a folder's index with the plan. The result must belong to one of the runs.
+func (f expected) differs(ix *manifest.Index, runs []stream.RunID) (differs []string, err error) {
 	params, digest, err := manifest.Params(f.params)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if ix.Format != f.format {
 		differs = append(differs, fmt.Sprintf("its format is %s, this version writes %s", ix.Format, f.format))
@@ -243,17 +197,20 @@ func (f expected) look(
 	if len(ix.Inputs) != len(f.inputs) {
 		differs = append(differs, "it was made from other inputs")
 	}
+	return differs, nil
+}
+
+// fileFaults compares every file of a folder with its index. It does not say how large files are: the
+// sizes of batch files tell how large the batches are.
+func fileFaults(ctx context.Context, ix *manifest.Index, dir string) (differs []string, err error) {
 	others, err := Unlisted(ctx, ix, dir)
-	if err != nil {
-		return nil, nil, err
-	}
 	if others != nil {
 		differs = append(differs, Listed(others)+" not in its index"+MoveAway)
 	}
 	if broken := BrokenFiles(ctx, ix, dir); broken != nil {
 		differs = append(differs, Listed(broken)+" not what its index says")
 	}
-	return ix, differs, nil
+	return differs, err
 }
 
 // interrupted returns a function that reports whether a part of a folder is there, for a stage that

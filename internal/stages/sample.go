@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/param"
 	"minsep/sampling"
 )
 
@@ -63,17 +64,17 @@ func (s Source) checkPools(p sampling.Params) error {
 	ofPools := s.Table != nil && s.Table.OfPools()
 	switch {
 	case p.Kind().Pools && !ofPools:
-		return &ParamError{
-			Param: "scheme",
-			Value: p.Scheme,
-			Rule:  "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)",
-		}
+		return param.Fault(
+			"scheme",
+			p.Scheme,
+			"needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)",
+		)
 	case !p.Kind().Pools && ofPools:
-		return &ParamError{
-			Param: "scheme",
-			Value: p.Scheme,
-			Rule:  "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)",
-		}
+		return param.Fault(
+			"scheme",
+			p.Scheme,
+			"must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)",
+		)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"minsep/internal/manifest"
 )
@@ -19,7 +18,7 @@ type Stage struct {
 	Results []string // names in a run directory, of which it leaves one: of folders with an index, or of files where Formats is nil
 	Formats []string // that the index may have
 	Work    string   // another folder that it writes in; "" for none
-	From    []string // the stages with the results that it is made from
+	From    []string // the stages with the results that it is made from, whose files run.json names too
 	Input   string   // the input of the plan that it reads, by its name in run.json; "" for none
 
 	Secret bool // only the user may read the result, and know how large it is
@@ -40,7 +39,6 @@ type Stage struct {
 	compare func(ctx context.Context, d *Directory) (there bool, differs []string, err error) // in place of expect
 	vouches func(d *Directory) string                                                         // the one of Results that is there, or that the plan leaves
 	files   func(ctx context.Context, d *Directory) []string                                  // in the run directory, that vouch for the result besides
-	params  func(ctx context.Context, d *Directory) (manifest.Digest, error)                  // SHA-256 of the parameters
 }
 
 // Names returns the names of all stages in the order in which they run.
@@ -62,9 +60,6 @@ func Named(name string) *Stage {
 
 // ResultName returns the name by which options know the result, whichever of Results it is.
 func (s *Stage) ResultName() string { return s.Results[0] }
-
-// Source returns the name by which later results name this one.
-func (s *Stage) Source() string { return strings.TrimSuffix(s.ResultName(), ".json") }
 
 // Folder returns the folder of a run directory in which the stage writes.
 func (s *Stage) Folder() string {

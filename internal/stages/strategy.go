@@ -32,7 +32,7 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	defer f.Close()
 	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Param: name, Value: path, Rule: "cannot be used"}, err)
+		return nil, fmt.Errorf("%w: %w", param.Fault(name, path, "cannot be used"), err)
 	}
 	return a, nil
 }
@@ -71,7 +71,7 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 	}
 	s, err := p.Make(ctx, workload)
 	if errors.Is(err, mechanism.ErrTooLarge) {
-		err = fmt.Errorf("%w: %w", &ParamError{Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
+		err = fmt.Errorf("%w: %w", param.Fault("strategy", p.Kind, "must be smaller"), err)
 	}
 	return s, err
 }

@@ -119,9 +119,14 @@ func (p Problem) Validate() error {
 	if c.Err() == nil && err == nil && !WithoutSamples(method) {
 		c.Require(
 			p.room() > 0,
-			"earlier failure probability",
-			p.claim().Earlier,
-			fmt.Sprintf("must be below delta, %g: the protocols whose samples were seen use it up; give a larger delta", p.Delta),
+			"delta",
+			p.Delta,
+			fmt.Sprintf(
+				"must be above %.3g, the probability that one of the %d earlier protocols errs, whatever they are for, which is a part of it; "+
+					"give a larger delta or, if those were for another training or for claims with a larger delta, another --out",
+				p.claim().Earlier,
+				len(p.Earlier),
+			),
 		)
 	}
 	return c.Err()

@@ -270,7 +270,7 @@ func (f *writeFn) ProcessElement(
 	}
 	var files []manifest.File
 	// Rows of 4 bytes halve the memory of a shard and the size of its files.
-	if RowType(r.Config.Examples) == manifest.DInt32 {
+	if manifest.RowType(r.Config.Examples) == manifest.DInt32 {
 		files, err = writeShard[int32](ctx, f, r.Config, int(shard), chunks)
 	} else {
 		files, err = writeShard[int64](ctx, f, r.Config, int(shard), chunks)

@@ -133,14 +133,6 @@ const (
 
 func (c Config) shards() *shards { return newShards(c.Spec.Scheme().NumSteps(), c.Shards) }
 
-// RowType is the type of row numbers in the files of a table with so many rows.
-func RowType(examples int64) manifest.DType {
-	if examples <= 1<<31 {
-		return manifest.DInt32
-	}
-	return manifest.DInt64
-}
-
 // needsNames says whether the ids of rows must travel with the events.
 func (c Config) needsNames() bool { return c.Names && !c.IDs.AreRow }
 

@@ -148,7 +148,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if tb.rows != nil {
 		rowsOf = manifest.RowsOfBounded
 	}
-	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: formation.RowType(tb.n), RowsOf: rowsOf}
+	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: manifest.RowType(tb.n), RowsOf: rowsOf}
 	if spec.Owners != nil {
 		told.Owners, told.ExamplesPerOwner = tb.n, spec.Owners.ExamplesPerOwner // no reader counts the owners
 	}

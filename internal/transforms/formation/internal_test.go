@@ -160,7 +160,7 @@ func TestManyRows(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || RowType(c.Examples) != []manifest.DType{manifest.DInt32, manifest.DInt64}[i] {
+		if err != nil || manifest.RowType(c.Examples) != []manifest.DType{manifest.DInt32, manifest.DInt64}[i] {
 			t.Fatal(err)
 		}
 	}

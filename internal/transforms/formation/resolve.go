@@ -95,27 +95,11 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 	if summary.Coverage != nil {
 		c.Pools = summary.Coverage.Pools
 	}
-	expected := spec.ExpectedBatchSize(of)
-	facts := manifest.BatchesFacts{
-		Examples:          summary.Kept,
-		Steps:             steps,
-		Shards:            shards,
-		RowType:           RowType(summary.Kept),
-		RowsOf:            manifest.RowsOfBounded,
-		ExpectedBatchSize: &expected,
-	}
+	rowsOf := manifest.RowsOfBounded
 	if r.IDs.AreRow {
-		facts.RowsOf = manifest.RowsOfRange
+		rowsOf = manifest.RowsOfRange
 	}
-	if t := spec.Truncation; t != nil && t.Pad {
-		facts.BatchSize = t.MaxBatchSize
-	}
-	if o := spec.Owners; o != nil {
-		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = of.Owners.Total(), o.ExamplesPerOwner, spec.ExpectedExamples(
-			of,
-		)
-	}
-	return Resolved{c, facts}, c.Validate()
+	return Resolved{c, stages.BatchesFacts(spec, of, summary.Kept, shards, rowsOf)}, c.Validate()
 }
 
 // Collection returns r as a PCollection of one element.
