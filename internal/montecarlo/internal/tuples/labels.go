@@ -142,8 +142,12 @@ type unrolled struct {
 	leaps  *leaps
 }
 
-// maxLabels bounds the labels of all steps that are listed, about five seconds.
-const maxLabels = 3e7
+// maxLabels bounds the labels of all steps that are listed, about five seconds. Moves number the
+// labels of a step by 16 bits.
+const (
+	maxLabels = 3e7
+	maxOfStep = math.MaxUint16
+)
 
 // unroller lists the labels of one step after the other.
 type unroller struct {
@@ -178,6 +182,9 @@ func unroll(l law, n, bands, block int) (*unrolled, error) {
 	for i := range n {
 		if err := u.step(i); err != nil {
 			return nil, err
+		}
+		if len(u.next) > maxOfStep {
+			return nil, fmt.Errorf("%w: too many labels of a participation: %d before step %d", ErrTable, len(u.next), i+1)
 		}
 		if listed += len(u.list); listed > maxLabels {
 			return nil, fmt.Errorf("%w: too many labels of a participation: %d up to step %d", ErrTable, listed, i)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"minsep/internal/montecarlo/internal/kernel"
@@ -83,6 +84,20 @@ func TestJoint(t *testing.T) {
 	o.Keep, o.Whole = true, 1
 	if _, err := makeTable(bMinSep(4, .1, true), likelihood.NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
 		t.Errorf("a run without steady steps: %v", err)
+	}
+}
+
+// TestTooManyLabels: participations that all overlap double the labels with every step, and are
+// refused at the first step whose labels have no number.
+func TestTooManyLabels(t *testing.T) {
+	column := make([]float64, 40)
+	for i := range column {
+		column[i] = 1 / float64(i+1)
+	}
+	g := likelihood.NewGram(likelihood.Toeplitz(40, column), .5)
+	_, err := makeTable(bMinSep(1, .05, true), g, 2, plenty)
+	if !errors.Is(err, ErrTable) || !strings.HasSuffix(err.Error(), "65536 before step 16") {
+		t.Error(err)
 	}
 }
 

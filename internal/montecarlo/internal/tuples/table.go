@@ -101,7 +101,7 @@ func newTable(ctx context.Context, l law, g *likelihood.Gram, theta int, o Optio
 	if err != nil {
 		return nil, err
 	}
-	if u.labels > math.MaxUint16 || Count(u.labels, theta) > math.MaxInt32/2 {
+	if Count(u.labels, theta) > math.MaxInt32/2 {
 		return nil, fmt.Errorf("%w: order %d with %d labels has too many states", ErrTable, theta, u.labels)
 	}
 	t := &Table{unrolled: u, theta: theta, gram: g, options: o, multisets: newMultisets(theta, u.labels+1)}
