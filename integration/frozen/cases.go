@@ -21,6 +21,8 @@ type claim struct {
 //	F5.9, merged labels                   eight an owner: no certificate; two an owner: the same
 //	F5.14, parts of the run               one pass of 10000, 16 bands, ε 2: .705 in place of .687; 256 bands, ε 2 and 1:
 //	                                      the same; of 100000, 16 bands, ε 2: no certificate with or without them
+//	F5.15, classes of H(Q,P)              one pass of 10000, 16 bands, ε 2, production at most once: the same; 1.05 and 1.13 × CPU
+//	F5.3, the joint of long walks         production 256/7200: the same, with 3.6 GiB in place of .9
 //	tables that grow with an estimate     epochs 250/1000: .585 in place of .558; 64 bands, 16/1000, ε 8: the same
 //	more samples of a candidate           16/1000, ε 8: .4263 in place of .4246; 64 bands, epochs 250/1000, 16/1000, ε 2: the same; went
 //	tables kept for a verifier,

@@ -325,9 +325,11 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		MaxExamplesPerOwner: p.most(),
 		Examples:            p.units(),
 	}
-	if _, row.proven, err = calibration.Provable(row.run); err != nil {
+	method, err := row.run.Method()
+	if err != nil {
 		return err
 	}
+	row.proven = calibration.WithoutSamples(method)
 	row.BatchSize = spec.ExpectedBatchSize(of)
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())
 	if p.rotation != nil {

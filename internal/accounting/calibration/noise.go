@@ -237,13 +237,6 @@ func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
 	return pld.Options{Grid: min(grid, 1, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
 }
 
-// Provable is the method of a run, and whether it proves a noise multiplier without samples. The
-// error is an accounting.RefusedError if no analysis is known.
-func Provable(run accounting.Run) (method accounting.Method, ok bool, err error) {
-	method, err = run.Method()
-	return method, WithoutSamples(method), err
-}
-
 // Both is [Claim.Both] for the claim that Find found n for.
 func (n Noise) Both(ctx context.Context) (Noise, error) {
 	if !n.OneDirection {

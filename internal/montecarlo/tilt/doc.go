@@ -54,8 +54,9 @@
 //
 // # Several examples per owner
 //
-// Orders above k are in blocks of steps, for every number k of examples. Where the likelihood ratio of k examples has no cheap recursion, it is drawn from
-// posterior paths of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
+// Orders above k are in blocks of steps, for every number k of examples. Where the likelihood ratio of
+// k examples has no cheap recursion, it is drawn from posterior paths of one example (F4.8), in values
+// that are linear in (f - γ)_+ or (1 - γf)_+ only.
 //
 // # Rounding
 //

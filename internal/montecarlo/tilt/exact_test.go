@@ -205,7 +205,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 		v := testVerifier(t, c.Config)
 		whole := make([]float64, 100)
 		v.Values(whole, 0)
-		part := v.Proposal()
+		part := v.proposal
 		part.Config = Config{} // the law is not in the JSON
 		text, err := json.Marshal(part)
 		if err != nil {

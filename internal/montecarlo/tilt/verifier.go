@@ -247,9 +247,6 @@ func (v *Verifier) Fork() *Verifier {
 	return &fork
 }
 
-// Proposal returns the proposal.
-func (v *Verifier) Proposal() Proposal { return v.proposal }
-
 // Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least
 // the divergence, and by at most a few 1e-9 M above it.
 func (v *Verifier) Values(dst []float64, first uint64) {
