@@ -3,7 +3,6 @@ package calibration_test
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"minsep/internal/accounting"
@@ -12,65 +11,6 @@ import (
 	"minsep/mechanism"
 	"minsep/sampling"
 )
-
-// TestUnamplifiedIsTheLargestPattern: the proof without amplification is the bound F5.16 of the
-// pattern with the largest norm and of the probability to take part at all, as both are enumerated;
-// no more, where the sensitivity of the scheme is known exactly. TestBoundsHold has the other side.
-func TestUnamplifiedIsTheLargestPattern(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2026, 12))
-	seen := map[string]int{}
-	for range 400 {
-		c := randomCase(rng, 1+rng.IntN(4), 3)
-		name := c.run.Sampler.Scheme().Name()
-		if method, err := c.run.Method(); err != nil || method != accounting.MonteCarlo || c.run.Majorized() {
-			continue
-		}
-		pq, qp, err := c.run.Prove(c.sigma, c.epsilon)
-		if err != nil {
-			t.Fatalf("%v: %v", c, err)
-		}
-		l := c.distributions[0]
-		most := 0.0
-		for _, pattern := range l {
-			square := 0.0
-			for _, row := range rows(c.run.Strategy) {
-				sum := 0.0
-				for j, v := range row {
-					sum += v * float64(pattern.x[j])
-				}
-				square += sum * sum
-			}
-			most = max(most, math.Sqrt(square))
-		}
-		q, gamma := 1-l.none(), math.Exp(c.epsilon)
-		delta := func(ratio float64) float64 {
-			d, err := accounting.Gaussian{Sensitivity: most, NoiseMultiplier: c.sigma}.Delta(math.Log(ratio))
-			if err != nil {
-				t.Fatalf("%v: %v", c, err)
-			}
-			return d
-		}
-		if q < 1e-5 || gamma*(1-q) > 1-1e-3 { // few digits are left here
-			continue
-		}
-		a := 1 - gamma*(1-q)
-		wantPQ, wantQP := q*delta(1+(gamma-1)/q), a*delta(max(1, gamma*q/a))
-		if wantPQ < 1e-200 || wantQP < 1e-200 {
-			continue
-		}
-		seen[name]++
-		loose := 1 + 1e-5
-		if b := c.run.Sampler.BMinSep; b != nil && b.Prob == 1 && !b.WarmStart || name == "epoch-min-sep" || c.run.Strategy.Bands() > c.run.Sampler.Scheme().Separation() {
-			loose = math.Inf(1) // a part of the sets that the sensitivity is for has a probability of 0
-		}
-		if !(pq >= wantPQ*(1-1e-5) && pq <= wantPQ*loose) || !(qp >= wantQP*(1-1e-5) && qp <= wantQP*loose) {
-			t.Errorf("%v: %g and %g, by the largest pattern %g and %g", c, pq, qp, wantPQ, wantQP)
-		}
-	}
-	if seen["b-min-sep"] < 60 || seen["balls-in-bins"] < 10 || seen["epoch-min-sep"] < 3 {
-		t.Errorf("only %v cases", seen)
-	}
-}
 
 // TestUnamplifiedPlan: where no moment is small enough at any noise, and where there are more bands
 // than min-sep, the refusal of a budget of next to no samples names the Gaussian mechanism's noise.
