@@ -114,14 +114,9 @@ func read(ctx context.Context, run string) (w written, err error) {
 		return w, err
 	}
 	w.digest = b.Index.ParamsSHA256
-	add := func(rows []int64) error {
+	err = b.Each(ctx, func(_ int, rows []int64, _ []int) error {
 		w.rows = append(w.rows, slices.Clone(rows))
 		return nil
-	}
-	if b.Index.Format == manifest.OwnerBatchesFormat {
-		err = b.EachOwners(ctx, func(_ int, rows []int64, _ []int) error { return add(rows) })
-	} else {
-		err = b.Each(ctx, func(_ int, rows []int64) error { return add(rows) })
-	}
+	})
 	return w, err
 }

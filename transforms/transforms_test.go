@@ -199,16 +199,10 @@ func pairOwner(id string) (owner int64, err error) {
 
 func rowsOf(t *testing.T, b *manifest.Batches) (steps [][]int64) {
 	t.Helper()
-	add := func(rows []int64) error {
+	err := b.Each(t.Context(), func(_ int, rows []int64, _ []int) error {
 		steps = append(steps, slices.Clone(rows))
 		return nil
-	}
-	var err error
-	if b.Index.Format == manifest.OwnerBatchesFormat {
-		err = b.EachOwners(t.Context(), func(_ int, rows []int64, _ []int) error { return add(rows) })
-	} else {
-		err = b.Each(t.Context(), func(_ int, rows []int64) error { return add(rows) })
-	}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,17 +92,12 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 		if !s.Drawn {
 			continue
 		}
-		folder := store.Join(dir, s.Folder())
-		finished, err := manifest.Finished(ctx, folder)
+		ix, err := manifest.ReadFinished(ctx, store.Join(dir, s.Folder()))
 		if err != nil {
 			return nil, nil, err
 		}
-		if !finished {
+		if ix == nil {
 			continue
-		}
-		ix, err := manifest.Read(ctx, folder)
-		if err != nil {
-			return nil, nil, err
 		}
 		if !slices.Contains(ids, ix.RunID) {
 			ids = append(ids, ix.RunID)

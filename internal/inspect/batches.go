@@ -85,14 +85,14 @@ func inspectBatches(ctx context.Context, dir string, _ *manifest.Index, found *I
 		factsAgree(batches, params.Scheme, of.Examples, public),
 	)
 	audit := sampling.NewAudit(params.Scheme, of)
-	if ofOwners {
-		err = batches.EachOwners(
-			ctx,
-			func(_ int, rows []int64, ends []int) error { audit.StepOwners(rows, ends); return nil },
-		)
-	} else {
-		err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
-	}
+	err = batches.Each(ctx, func(_ int, rows []int64, ends []int) error {
+		if ofOwners {
+			audit.StepOwners(rows, ends)
+		} else {
+			audit.Step(rows)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}

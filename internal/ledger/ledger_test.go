@@ -1,13 +1,10 @@
 package ledger
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -158,92 +155,6 @@ func TestTornAnywhere(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), dir); !errors.As(err, &corrupt) {
 		t.Errorf("a flipped bit, read: got %v", err)
-	}
-}
-
-// TestKilled kills a process that writes units, again and again, and resumes.
-func TestKilled(t *testing.T) {
-	if dir := os.Getenv("LEDGER_TEST_DIR"); dir != "" {
-		writeUntilKilled(t, dir)
-		return
-	}
-	want := finish(t, create(t, t.TempDir()), 100, rand.New(rand.NewPCG(1, 1)))
-	dir := t.TempDir()
-	written := 0
-	for i := range 5 {
-		said := 10 * (i + 1)
-		killWriter(t, dir, said)
-		l, err := Read(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for range l.Units {
-			n++
-		}
-		if n < written+said {
-			t.Fatalf("%d units are left of %d that were there and %d that were added", n, written, said)
-		}
-		written = n
-	}
-	l := create(t, dir)
-	if got := finish(t, l, 50, rand.New(rand.NewPCG(6, 6))); !bytes.Equal(got, want) {
-		t.Error("after five kills: another certificate")
-	}
-}
-
-// writeUntilKilled adds a unit for each byte of standard input and says so. There are more units
-// than bytes ever come.
-func writeUntilKilled(t *testing.T, dir string) {
-	l, err := Create(dir, protocol(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng := rand.New(rand.NewPCG(5, uint64(os.Getpid())))
-	units := append(l.Missing(0, 3), l.Missing(1, 3)...)
-	rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
-	for _, u := range units {
-		if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.AddAll(one(u, compute(u))); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Println("added")
-	}
-	t.Fatal("it was not killed")
-}
-
-// killWriter starts this test's other process on a ledger and kills it when it has said so often
-// that a unit was added, while it may add as many more.
-func killWriter(t *testing.T, dir string, said int) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-	cmd.Env = append(os.Environ(), "LEDGER_TEST_DIR="+dir)
-	stdin, errIn := cmd.StdinPipe()
-	stdout, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdin.Write(make([]byte, 2*said)); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	for n := 0; n < said; {
-		if !lines.Scan() {
-			t.Fatalf("it ended by itself: %v", cmd.Wait())
-		}
-		if lines.Text() == "added" {
-			n++
-		} else {
-			t.Log(lines.Text())
-		}
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
-		t.Fatalf("it was not killed: %v", cmd.ProcessState)
 	}
 }
 

@@ -139,46 +139,19 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 // OfOwners reports whether owners take part, each with some of its examples.
 func (b *Batches) OfOwners() bool { return b.Index.Format == OwnerBatchesFormat }
 
-// Each calls f with the rows of each step, in order. It is for batches in which examples take part.
-// The slice is reused for the next step.
-func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
-	if b.OfOwners() {
-		return fmt.Errorf(
-			"%s: owners take part in these batches, and the rows of each belong together: read them by owner",
-			b.Dir,
-		)
-	}
-	return b.each(ctx, func(step int, rows []int64, _ []int) error { return f(step, rows) })
-}
-
-// EachOwners calls f with the rows of each step, in order. It is for batches in which owners take
-// part: owner i of the batch has rows[ends[i-1]:ends[i]], and owner 0 rows[:ends[0]]. The slices
-// are reused for the next step.
-func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
-	if !b.OfOwners() {
-		return fmt.Errorf("%s: examples take part in these batches, each on its own", b.Dir)
-	}
-	return b.each(ctx, f)
-}
-
-func (b *Batches) each(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
-	for s := range b.Facts.Shards {
-		if err := b.EachOf(ctx, s, f); err != nil {
-			return err
+// Each calls f with the rows of each step, in order. If owners take part, owner i of the batch has
+// rows[ends[i-1]:ends[i]], and owner 0 rows[:ends[0]]; if examples do, ends is nil. The slices are
+// reused for the next step.
+func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
+	for shard := range b.Facts.Shards {
+		if err := b.eachOf(ctx, shard, f); err != nil {
+			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
 	return nil
 }
 
-// EachOf calls f for the steps of one shard, as [Batches.EachOwners] does. Shards are numbered from
-// 0. If examples take part, ends is nil.
-func (b *Batches) EachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
-	if err := b.eachOf(ctx, shard, f); err != nil {
-		return fmt.Errorf("shard %d: %w", shard, err)
-	}
-	return nil
-}
-
+// eachOf calls f for the steps of one shard.
 func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
 	shards := b.Facts.Shards
 	first, end := ShardStart(b.Facts.Steps, shards, shard), ShardStart(b.Facts.Steps, shards, shard+1)

@@ -64,7 +64,7 @@ func TestBatchesReadBackForAnyShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([][]int64, len(want))
-			if err := b.Each(t.Context(), func(step int, rows []int64) error { got[step] = append([]int64{}, rows...); return nil }); err != nil {
+			if err := b.Each(t.Context(), func(step int, rows []int64, _ []int) error { got[step] = append([]int64{}, rows...); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -86,7 +86,7 @@ func TestBatchesRefuseWhatDoesNotFit(t *testing.T) {
 		edit(dir, c.old, c.new)
 		b, err := OpenBatches(t.Context(), dir)
 		if err == nil {
-			err = b.Each(t.Context(), func(int, []int64) error { return nil })
+			err = b.Each(t.Context(), func(int, []int64, []int) error { return nil })
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", c.new, err, c.want)

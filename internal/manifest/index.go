@@ -358,6 +358,15 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	return ix, nil
 }
 
+// ReadFinished reads the index of a folder as [Read] does. It returns nil where no stage has left a
+// result.
+func ReadFinished(ctx context.Context, dir string) (*Index, error) {
+	if finished, err := Finished(ctx, dir); err != nil || !finished {
+		return nil, err
+	}
+	return Read(ctx, dir)
+}
+
 func parseIndex(b []byte) (*Index, error) {
 	if len(b) > maxIndex {
 		return nil, fmt.Errorf("more than %d bytes", maxIndex)

@@ -62,7 +62,7 @@ func TestBatchesOfOwners(t *testing.T) {
 		Ends []int
 	}
 	var got []batch
-	err = b.EachOwners(t.Context(), func(step int, rows []int64, ends []int) error {
+	err = b.Each(t.Context(), func(step int, rows []int64, ends []int) error {
 		if step != len(got) {
 			t.Errorf("step %d after %d", step, len(got)-1)
 		}
@@ -73,10 +73,6 @@ func TestBatchesOfOwners(t *testing.T) {
 		{[]int64{0, 99, sampling.PadRow, sampling.PadRow}, []int{2, 4}}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
-	}
-	// Who reads them row by row would take examples for units.
-	if err := b.Each(t.Context(), func(int, []int64) error { return nil }); err == nil || !strings.Contains(err.Error(), "read them by owner") {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -107,7 +103,7 @@ func TestBatchesOfOwnersRefuseWhatDoesNotFit(t *testing.T) {
 	} {
 		b, err := writeOwnerShards(t, c.format, 2, c.shard)
 		if err == nil {
-			err = b.EachOwners(t.Context(), func(int, []int64, []int) error { return nil })
+			err = b.Each(t.Context(), func(int, []int64, []int) error { return nil })
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)

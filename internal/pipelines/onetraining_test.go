@@ -9,8 +9,6 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/pipelines"
-	"minsep/internal/stages"
-	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
@@ -25,54 +23,6 @@ func formed(t *testing.T, out, key string) pipelines.Options {
 		t.Fatal(err)
 	}
 	return o
-}
-
-// refused holds that every stage that looks refuses what is in the run directory, and that none of
-// them leaves anything there.
-func refused(t *testing.T, noise pipelines.Noise, o pipelines.Options, why string, withoutKey bool) {
-	t.Helper()
-	before, err := os.ReadDir(o.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, errNoise := noise.Run(t.Context(), o)
-	errs := map[string]error{"noise": errNoise}
-	if withoutKey {
-		_, errs["account"] = pipelines.Account{Params: poisson, Examples: 100, Bands: 1, PlanPrivacy: stages.PlanPrivacy{Epsilon: 4, Delta: 1e-3}}.Run(t.Context(), o)
-	}
-	for stage, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "batches: does not match: "+why) {
-			t.Errorf("%s: got %v, want %q", stage, err, why)
-		}
-	}
-	after, err := os.ReadDir(o.Out)
-	if err != nil || len(after) != len(before) {
-		t.Errorf("there is %v, there was %v (%v)", after, before, err)
-	}
-}
-
-// TestOneTraining has batches of another run, without a run.json, and of another key beside a run.
-func TestOneTraining(t *testing.T) {
-	noise, o := newNoise(t)
-	dir := t.TempDir()
-	one := formed(t, filepath.Join(dir, "one"), o.KeyFile)
-	two := formed(t, filepath.Join(dir, "two"), o.KeyFile)
-	batches := filepath.Join(one.Out, manifest.BatchesFolder)
-	if err := errors.Join(os.RemoveAll(batches), os.Rename(filepath.Join(two.Out, manifest.BatchesFolder), batches)); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, noise, one, "it belongs to run ", true)
-	if err := os.Remove(filepath.Join(one.Out, manifest.RunName)); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, noise, one, "it belongs to run ", true)
-
-	three := formed(t, filepath.Join(dir, "three"), o.KeyFile)
-	three.KeyFile = filepath.Join(dir, "other")
-	if err := stream.CreateKeyFile(three.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, noise, three, "it was made with another root key", false)
 }
 
 // TestLockBeforeLook: a stage does not look at a directory in which another command writes, unless

@@ -52,7 +52,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	var truth uint
-	err = batches.Each(context.Background(), func(step int, rows []int64) error {
+	err = batches.Each(context.Background(), func(step int, rows []int64, _ []int) error {
 		for _, r := range rows {
 			truth |= 1 << (step*recoverExamples + int(r))
 		}

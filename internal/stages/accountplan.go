@@ -104,15 +104,9 @@ func estimateAccount(p Plan) PlanEstimate {
 // suggestedMaxBatchSize returns 0 for a plan with a graph: the number of its examples is not known
 // yet.
 func suggestedMaxBatchSize(p Plan) int {
-	spec, err := p.foreseen()
+	run, err := p.run(mechanism.Identity(p.Scheme.Steps))
 	if err != nil || p.numbered() == 0 {
 		return 0
-	}
-	run := accounting.Run{
-		Sampler:             spec,
-		Strategy:            mechanism.Identity(p.Scheme.Steps),
-		MaxExamplesPerOwner: 1,
-		Examples:            p.numbered(),
 	}
 	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta)
 	if err != nil {
@@ -124,7 +118,6 @@ func suggestedMaxBatchSize(p Plan) int {
 // accountMethod returns the method of the account as far as it is known before the examples are,
 // and otherwise the most expensive, by samples.
 func accountMethod(p Plan) accounting.Method {
-	spec, err := p.foreseen()
 	strategy := p.Strategy.StandIn()
 	if strategy == nil { // of more than one band
 		strategy = &mechanism.Strategy{
@@ -133,8 +126,7 @@ func accountMethod(p Plan) accounting.Method {
 			Toeplitz: []float64{1, 0.5},
 		}
 	}
-	if err == nil {
-		run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: unknownExamples}
+	if run, err := p.run(strategy); err == nil {
 		if method, err := run.Method(); err == nil {
 			return method
 		}

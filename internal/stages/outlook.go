@@ -39,17 +39,11 @@ func (p Plan) Outlook(
 	if p.Scheme.MaxBatchSize > 0 && p.numbered() == 0 {
 		return nil, nil
 	}
-	spec, err := p.foreseen()
+	run, err := p.run(strategy)
 	if err != nil {
 		return nil, err
 	}
-	a := AccountOf(p)
-	problem := a.problem(accounting.Run{
-		Sampler:             spec,
-		Strategy:            strategy,
-		MaxExamplesPerOwner: max(1, a.MaxPerOwner),
-		Examples:            cmp.Or(p.numbered(), unknownExamples),
-	})
+	problem := AccountOf(p).problem(run)
 	problem.Watch = watch
 	o, err := problem.Outlook(ctx, 0)
 	if err != nil || !o.Samples {
@@ -63,22 +57,26 @@ func (p Plan) Outlook(
 // strategy and examples per owner without an analysis. They come before the first byte is written,
 // and in a dry run. The plan's fields must be valid.
 func (p Plan) Preflight() error {
-	spec, err := p.foreseen()
+	strategy := p.Strategy.StandIn()
+	run, err := p.run(strategy)
 	if err != nil {
 		return InPlan("batches", err)
 	}
-	strategy := p.Strategy.StandIn()
 	if strategy == nil {
 		return nil // it is known once it is made
 	}
-	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: p.numbered()}
-	if p.Bound != nil && spec.Owners == nil {
-		run.MaxExamplesPerOwner = p.Bound.MaxExamplesPerOwner
-	}
-	if run.Examples == 0 {
-		run.Examples = unknownExamples
-	}
 	return InPlan("privacy", AccountOf(p).checkMost(run))
+}
+
+// run returns the run that the account is for, as far as it is known before the examples are.
+func (p Plan) run(strategy *mechanism.Strategy) (accounting.Run, error) {
+	spec, err := p.foreseen()
+	return accounting.Run{
+		Sampler:             spec,
+		Strategy:            strategy,
+		MaxExamplesPerOwner: max(1, AccountOf(p).MaxPerOwner),
+		Examples:            cmp.Or(p.numbered(), unknownExamples),
+	}, err
 }
 
 // unknownExamples stands for an unknown number of examples. No refusal depends on it.

@@ -152,11 +152,8 @@ func (p Present) ofAnotherRun(id stream.RunID) bool { return p.run != nil && p.r
 
 // readTableFacts returns the facts of a finished table, nil if there is none.
 func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
-	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
-		return nil, err
-	}
-	ix, err := manifest.Read(ctx, dir)
-	if err != nil {
+	ix, err := manifest.ReadFinished(ctx, dir)
+	if ix == nil || err != nil {
 		return nil, err
 	}
 	t := new(tableFacts)
@@ -170,11 +167,8 @@ func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 // readBatches returns the facts of finished batches, nil if there are none or they belong to
 // another run.
 func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
-	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
-		return nil, err
-	}
-	ix, err := manifest.Read(ctx, dir)
-	if err != nil {
+	ix, err := manifest.ReadFinished(ctx, dir)
+	if ix == nil || err != nil {
 		return nil, err
 	}
 	p.secrets = append(p.secrets, indexedFolder(dir, ix))
@@ -209,48 +203,41 @@ func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity strin
 // readNoise returns the sources of the noise in a folder. Noise that is not finished has a recipe
 // already.
 func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
-	finished, err := manifest.Finished(ctx, dir)
+	ix, err := manifest.ReadFinished(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	interrupted, err := manifest.Interrupted(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case finished:
-		ix, err := manifest.Read(ctx, dir)
-		if err != nil {
-			return nil, err
-		}
+	if ix != nil {
 		p.secrets = append(p.secrets, indexedFolder(dir, ix))
 		if p.ofAnotherRun(ix.RunID) {
 			return nil, nil
 		}
 		params := new(noise.Params)
 		return params, strictjson.Loose(ix.Params, params)
-	case interrupted: // a training may have read the part that is there
-		r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		p.secrets = append(
-			p.secrets,
-			secretFolder{
-				dir,
-				r.RunID,
-				func(root stream.Root) bool { return r.Key(root, r.RunID).Commitment() == r.KeyCommitment },
-			},
-		)
-		if p.ofAnotherRun(r.RunID) {
-			return nil, nil
-		}
-		return &r.Params, nil
 	}
-	return nil, nil
+	// A training may have read the part that is there.
+	if interrupted, err := manifest.Interrupted(ctx, dir); err != nil || !interrupted {
+		return nil, err
+	}
+	r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.secrets = append(
+		p.secrets,
+		secretFolder{
+			dir,
+			r.RunID,
+			func(root stream.Root) bool { return r.Key(root, r.RunID).Commitment() == r.KeyCommitment },
+		},
+	)
+	if p.ofAnotherRun(r.RunID) {
+		return nil, nil
+	}
+	return &r.Params, nil
 }
 
 // SamplerText returns a sampler in the form of a recipe.

@@ -183,7 +183,7 @@ func refuses(t *testing.T, about string, spec sampling.Spec, tb table, h how, wa
 
 func read(t testing.TB, b *manifest.Batches) [][]int64 {
 	var out [][]int64
-	if err := b.Each(t.Context(), func(_ int, rows []int64) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
+	if err := b.Each(t.Context(), func(_ int, rows []int64, _ []int) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -111,7 +111,7 @@ func padded(rows []int64, n int) []int64 {
 
 // readOwners returns the groups of every step.
 func readOwners(t testing.TB, b *manifest.Batches) (out [][][]int64) {
-	err := b.EachOwners(t.Context(), func(_ int, rows []int64, ends []int) error {
+	err := b.Each(t.Context(), func(_ int, rows []int64, ends []int) error {
 		batch, start := [][]int64{}, 0
 		for _, end := range ends {
 			batch, start = append(batch, slices.Clone(rows[start:end])), end
