@@ -161,12 +161,8 @@ var ErrFailedCheck = errors.New("a check failed")
 
 // Broken returns [ErrFailedCheck] if any check failed, and nil otherwise.
 func Broken(found []Inspection) error {
-	for _, i := range found {
-		for _, p := range i.Checks {
-			if !p.Held {
-				return ErrFailedCheck
-			}
-		}
+	if failedChecks(found) != nil {
+		return ErrFailedCheck
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	}
 	b := &Batches{Dir: dir, Index: ix}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Facts); err != nil {
-		return nil, invalid(fmt.Errorf("%s: facts: %w", dir, err))
+		return nil, Invalid(fmt.Errorf("%s: facts: %w", dir, err))
 	}
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
@@ -105,10 +105,10 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		(f.Owners > 0) != b.OfOwners() ||
 		(f.ExamplesPerOwner > 0) != b.OfOwners() {
 		text, err := json.Marshal(f)
-		return nil, invalid(errors.Join(fmt.Errorf("%s: invalid facts: %s", dir, text), err))
+		return nil, Invalid(errors.Join(fmt.Errorf("%s: invalid facts: %s", dir, text), err))
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // checked before names are made: the number of shards may be a false claim
-		return nil, invalid(
+		return nil, Invalid(
 			fmt.Errorf(
 				"%s: has %d files for %d shards: each shard has at least two",
 				dir,
@@ -133,7 +133,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 			}
 		}
 	}
-	return b, invalid(faults.err())
+	return b, Invalid(faults.err())
 }
 
 // OfOwners reports whether owners take part, each with some of its examples.

@@ -50,7 +50,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		return nil, err
 	}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
-		return nil, invalid(fmt.Errorf("%s: facts: %w", dir, err))
+		return nil, Invalid(fmt.Errorf("%s: facts: %w", dir, err))
 	}
 	var faults Faults
 	if (b.Summary.Coverage != nil) != b.OfPools() {

@@ -71,16 +71,13 @@ type Stage struct {
 // is at fault, not the machine.
 var ErrInvalid = errors.New("does not have the form that this version of minsep writes")
 
-// invalid wraps err so that it is [ErrInvalid]; nil stays nil.
-func invalid(err error) error {
+// Invalid wraps err so that it is [ErrInvalid]; nil stays nil.
+func Invalid(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &invalidError{err}
 }
-
-// Invalid marks an error as [ErrInvalid], for packages that read further files of a run directory.
-func Invalid(err error) error { return invalid(err) }
 
 type invalidError struct{ error }
 
@@ -343,7 +340,7 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	if interrupted, err := Interrupted(ctx, dir); err != nil {
 		return nil, err
 	} else if interrupted {
-		return nil, invalid(
+		return nil, Invalid(
 			fmt.Errorf("folder %s: the stage that writes this folder was stopped: run it again", dir),
 		)
 	}
@@ -353,7 +350,7 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	}
 	ix, err := parseIndex(b)
 	if err != nil {
-		return nil, invalid(fmt.Errorf("%s: %w", path, err))
+		return nil, Invalid(fmt.Errorf("%s: %w", path, err))
 	}
 	return ix, nil
 }
@@ -407,7 +404,7 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 		return nil, err
 	}
 	if !slices.Contains(formats, ix.Format) {
-		return nil, invalid(
+		return nil, Invalid(
 			fmt.Errorf(
 				"%s: has format %q, and this version reads %q",
 				dir,

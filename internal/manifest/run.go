@@ -144,7 +144,7 @@ func WriteRun(dir string, run Run, old *Run) error {
 	if errors.Is(err, fs.ErrExist) {
 		path := store.Join(dir, RunName)
 		if _, gone := store.Stat(background, path); errors.Is(gone, fs.ErrNotExist) {
-			return invalid(fmt.Errorf("%s: is a link that leads nowhere: remove it, or give another --out", path))
+			return Invalid(fmt.Errorf("%s: is a link that leads nowhere: remove it, or give another --out", path))
 		}
 	}
 	return err
@@ -223,7 +223,7 @@ func readRun(ctx context.Context, dir string) (run Run, version string, err erro
 		return run, "", err
 	}
 	run, err = parseRun(path, b)
-	return run, version, invalid(err)
+	return run, version, Invalid(err)
 }
 
 func parseRun(path string, b []byte) (run Run, err error) {

@@ -193,22 +193,6 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 	}
 }
 
-// TestNoiseStreamOfAFineGrid: a float32 does not hold what the default grid of float64 gives.
-func TestNoiseStreamOfAFineGrid(t *testing.T) {
-	stage, o := newNoise(t)
-	stage.Files, stage.Shards, stage.StepsPerFile, stage.DType = false, 0, 0, "float64"
-	if _, err := stage.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	for dtype, words := range map[string]string{"float32": "must be float64: a float32 does not hold the noise", "float64": ""} {
-		var out bytes.Buffer
-		_, err := pipelines.NoiseStream{Shards: 1, DType: dtype}.Run(t.Context(), o, given(0), &out)
-		if got := fmt.Sprint(err); words != "" && (!strings.Contains(got, words) || out.Len() > 0) || words == "" && err != nil {
-			t.Errorf("%s: %v", dtype, err)
-		}
-	}
-}
-
 // TestNoiseStreamCheckpoints: a stream from a checkpoint has the bytes of one without, the last two
 // checkpoints of each shard are kept, only the owner reads them, and those of
 // other bytes of steps, or damaged, are not used.

@@ -293,14 +293,14 @@ func TestBaseline(t *testing.T) {
 	r := fixture(t)
 	r.Certificate.NoiseMultiplier *= 0.8 // less than a strategy of three bands needs
 	b := r.baseline(t.Context())
-	if b == nil || !(b.BatchSize > r.batchSize()) || !(b.Relative > r.noiseRelative()) {
-		t.Fatalf("%+v beside %g", b, r.noiseRelative())
+	if b == nil || !(b.BatchSize > r.batchSize()) || !(b.Relative > r.noiseBy(mechanism.Params{}, planner.RMSE)) {
+		t.Fatalf("%+v beside %g", b, r.noiseBy(mechanism.Params{}, planner.RMSE))
 	}
 	e, err := mechanism.Identity(40).Error(mechanism.Prefix(40))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseRelative(), 0.01}} {
+	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseBy(mechanism.Params{}, planner.RMSE), 0.01}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.batch / 600, Steps: 40}}, Strategy: mechanism.Identity(40), MaxExamplesPerOwner: 1}
 		sigma, err := run.Calibrate(t.Context(), 2, 1e-5)
 		if err != nil {

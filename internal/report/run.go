@@ -220,11 +220,6 @@ func (r *Run) workload() mechanism.Params {
 	return mechanism.Params{Workload: plan.Strategy.Workload, Training: plan.Strategy.Training}
 }
 
-// noiseRelative returns the noise relative to the batch for prefix sums, NaN if it is not known.
-func (r *Run) noiseRelative() float64 {
-	return r.noiseBy(mechanism.Params{}, planner.RMSE)
-}
-
 // noiseBy returns the noise relative to the batch by a workload and an objective, NaN if it is not
 // known.
 func (r *Run) noiseBy(workload mechanism.Params, objective string) float64 {

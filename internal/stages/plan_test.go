@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"minsep/internal/accounting"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/sampling"
 )
 
 // TestPaddedEstimate: padded batches have so many rows, whatever is drawn.
@@ -24,6 +26,19 @@ func TestPaddedEstimate(t *testing.T) {
 		if want := int64(4*300*128 + 8*(300+3) + 2*3*headerBytes); e.Rows != 300*128 || e.Bytes != want {
 			t.Errorf("%s: %d rows and %d bytes, want %d and %d", examples, e.Rows, e.Bytes, 300*128, want)
 		}
+	}
+}
+
+// TestPaddedFacts: padded batches of owners have entries for all examples that an owner brings.
+func TestPaddedFacts(t *testing.T) {
+	spec := sampling.Spec{
+		Poisson:    &sampling.Poisson{Prob: 0.5, Steps: 8},
+		Owners:     &sampling.OwnerSampling{ExamplesPerOwner: 3},
+		Truncation: &sampling.Truncation{MaxBatchSize: 4, Pad: true},
+	}
+	of := sampling.Population{Examples: 30, Owners: sampling.OwnerSizes{3: 10}}
+	if f := BatchesFacts(spec, of, 30, 1, manifest.RowsOfBounded); f.BatchSize != 12 || f.Owners != 10 || f.ExpectedExamples != 15 {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -41,7 +41,7 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
 	given := map[string]string{}
-	flattenJSON("", b, given)
+	flattenJSON("", ".", b, given)
 	for i, f := range p.unread {
 		if f.Field == "strategy.bands" && f.Value == `"auto"` {
 			p.unread[i].Rule = AutoBandsRule

@@ -14,8 +14,8 @@ import (
 // second is.
 func JSONDifferences(was, want []byte, inWant string) []string {
 	a, b := map[string]string{}, map[string]string{}
-	flattenJSON("", was, a)
-	flattenJSON("", want, b)
+	flattenJSON("", ".", was, a)
+	flattenJSON("", ".", want, b)
 	return mapDifferences(a, b, "there", inWant)
 }
 
@@ -38,10 +38,11 @@ func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 	return list
 }
 
-// flattenJSON puts every value of nested objects into flat, by its path.
-func flattenJSON(path string, b []byte, flat map[string]string) {
+// flattenJSON puts every value of nested objects into flat, by its path, of names with a separator
+// between them.
+func flattenJSON(path, separator string, b []byte, flat map[string]string) {
 	var object map[string]json.RawMessage
-	if json.Unmarshal(b, &object) != nil || len(object) == 0 {
+	if json.Unmarshal(b, &object) != nil || len(object) == 0 && path != "" {
 		var line bytes.Buffer // a list in an indented file has a line for each element
 		if json.Compact(&line, b) != nil {
 			line.Write(b)
@@ -50,7 +51,7 @@ func flattenJSON(path string, b []byte, flat map[string]string) {
 		return
 	}
 	for name, value := range object {
-		flattenJSON(strings.TrimPrefix(path+"."+name, "."), value, flat)
+		flattenJSON(strings.TrimPrefix(path+separator+name, separator), separator, value, flat)
 	}
 }
 
@@ -62,18 +63,8 @@ func Differences(a, b sampling.Spec, inA, inB string) []string {
 // parameters flattens a sampler: "b-min-sep prob" → "0.25".
 func parameters(s sampling.Spec) map[string]string {
 	flat := map[string]string{}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return flat
-	}
-	var schemes map[string]map[string]json.RawMessage
-	if json.Unmarshal(b, &schemes) != nil {
-		return flat
-	}
-	for scheme, fields := range schemes {
-		for name, value := range fields {
-			flat[scheme+" "+name] = string(value)
-		}
+	if b, err := json.Marshal(s); err == nil {
+		flattenJSON("", " ", b, flat)
 	}
 	return flat
 }
