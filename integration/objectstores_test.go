@@ -518,12 +518,14 @@ func TestObjectStoreParquet(t *testing.T) {
 			t.Errorf("%d splits", n)
 		}
 		sum, n := sha256.New(), 0
-		err = source.Read(ctx, func(b *graphio.Batch) error {
-			chunk, err := b.AppendBinary(nil)
-			sum.Write(chunk)
-			n += b.Len()
-			return err
-		})
+		for _, split := range source.Splits() {
+			err = errors.Join(err, split.Read(ctx, nil, func(b *graphio.Batch) error {
+				chunk, err := b.AppendBinary(nil)
+				sum.Write(chunk)
+				n += b.Len()
+				return err
+			}))
+		}
 		if err != nil || n != 200_000 {
 			t.Errorf("%s: %d edges, %v", root, n, err)
 		}

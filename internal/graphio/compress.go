@@ -11,6 +11,16 @@ import (
 // maxZstdWindow is the memory that a zstd file may ask its reader to keep.
 const maxZstdWindow = 256 << 20
 
+// decompressed is a compressed text.
+type decompressed struct{ io.ReadCloser }
+
+func (d decompressed) Read(b []byte) (n int, err error) {
+	if n, err = d.ReadCloser.Read(b); err != nil && err != io.EOF {
+		err = corrupt(err)
+	}
+	return n, err
+}
+
 // decompress reads the text of a file, compressed or not.
 func decompress(f File, compression string) (io.ReadCloser, error) {
 	r := io.NewSectionReader(f, 0, f.Size())
@@ -20,13 +30,13 @@ func decompress(f File, compression string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return z, nil
+		return decompressed{z}, nil
 	case "zstd":
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return z.IOReadCloser(), nil
+		return decompressed{z.IOReadCloser()}, nil
 	}
 	return io.NopCloser(r), nil
 }

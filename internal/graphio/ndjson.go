@@ -57,18 +57,12 @@ func lookJSON(in *inspected, f File, o *Options) *Fault {
 	// are known, which in most files takes one line.
 	var line jsonLine
 	for !in.records || !in.example.known && !s.lacksExamples() || !in.owner.known && !s.SingleOwner && s.FolderOwner == "" {
-		text, err := l.next()
+		text, err := l.nextObject()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			if p.Compression != "" {
-				err = corrupt(err)
-			}
 			return &Fault{Line: l.number + 1, Err: err}
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
 		}
 		if f := line.parse(s, p, text); f != nil {
 			f.Line = l.number
@@ -104,12 +98,9 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 		return &Fault{Line: l.number, Column: [2]string{line.example.column, line.ownerKey}[column]}
 	}
 	for {
-		text, err := l.next()
+		text, err := l.nextObject()
 		if err != nil {
-			return p.end(b, err, l.number+1)
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
+			return b.end(err, l.number+1)
 		}
 		fault := line.parse(s, p, text)
 		if fault == nil {
@@ -127,22 +118,18 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 	}
 }
 
-// rows counts the objects. A fault ends the count: it shows when the graph is read.
-func (p *jsonPart) rows(f File) (n int64, err error) {
-	l, end, fault := p.begin(f)
-	if fault != nil {
-		return 0, fault
+// nextObject returns the next line that is not blank.
+func (l *lines) nextObject() (text []byte, err error) {
+	for err == nil && len(bytes.TrimSpace(text)) == 0 {
+		text, err = l.next()
 	}
-	defer end()
-	for {
-		text, err := l.next()
-		if err != nil {
-			return n, nil
-		}
-		if len(bytes.TrimSpace(text)) > 0 {
-			n++
-		}
-	}
+	return text, err
+}
+
+func (p *jsonPart) rows(f File) (int64, error) {
+	return p.count(f, func(l *lines) func() error {
+		return func() error { _, err := l.nextObject(); return err }
+	})
 }
 
 // jsonLine reads one line: an object with an example and its owners. Package json says whether the

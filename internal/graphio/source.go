@@ -230,27 +230,6 @@ func asIs(option string) bool { return option == ownergraph.String.String() }
 // Splits returns the units of work in the order of the files.
 func (s *Source) Splits() []Split { return slices.Clone(s.splits) }
 
-// Read reads the whole graph, split by split in order, as [Split.Read] does.
-func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
-	var errs []error
-	for i := range s.splits {
-		err := s.splits[i].Read(ctx, s.fs, func(b *Batch) error {
-			if len(errs) > 0 {
-				return nil // only faults are looked for, so that one run finds several
-			}
-			return emit(b)
-		})
-		if err == nil {
-			continue
-		}
-		errs = append(errs, err)
-		if _, ok := errors.AsType[*Fault](err); !ok || len(errs) == MaxFaults {
-			break
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Stamp identifies the state of the files: it differs after a change of one of them.
 func (s *Source) Stamp() string {
 	sum := sha256.New()
@@ -304,7 +283,7 @@ func (in *inspected) splits(ctx context.Context, o *Options) (list []Split, err 
 // delimiter, or a header with other names.
 func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *table, o *Options) {
 	names, alone := headerNames(first), bytes.Clone(first[0]) // before the next record takes their place
-	second, _, err := in.record(rest)
+	second, _, err := rest.next()
 	if flag := otherDelimiter(alone, second); flag != "" && len(first) == 1 {
 		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+between, "set "+flag
 		if o.Delimiter != "" {

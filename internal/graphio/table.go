@@ -60,7 +60,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		t.Delimiter = o.Delimiter
 	}
 	records := &table{lines: l, delim: t.Delimiter[0]}
-	fields, line, err := in.record(records)
+	fields, line, err := records.next()
 	if err == io.EOF {
 		return nil // an empty file
 	}
@@ -99,7 +99,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	for first := !t.Header; !first || t.isOwnerless(s, fields); first = true {
-		if fields, line, err = in.record(records); err == io.EOF {
+		if fields, line, err = records.next(); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return &Fault{Line: line, Err: err}
@@ -130,15 +130,6 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	return nil
-}
-
-// record reads a record and puts errors into words.
-func (in *inspected) record(t *table) ([][]byte, int64, error) {
-	fields, line, err := t.next()
-	if err != nil && err != io.EOF && in.compression != "" && t.lines.err == err {
-		err = corrupt(err)
-	}
-	return fields, line, err
 }
 
 // columns finds the columns of CSV or TSV from the first record, and whether it is a header.
@@ -342,7 +333,7 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 		case err == errUnclosed: // where the next record begins cannot be known
 			return b.fault(&Fault{Line: line, Err: err})
 		case err != nil:
-			return t.end(b, err, line)
+			return b.end(err, line)
 		case header:
 			header = false
 			continue
@@ -411,21 +402,13 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 	})
 }
 
-// rows counts the records. A fault ends the count: it shows when the graph is read.
-func (t *tablePart) rows(f File) (n int64, err error) {
-	l, end, fault := t.begin(f)
-	if fault != nil {
-		return 0, fault
-	}
-	defer end()
-	records := &table{lines: l, delim: t.Delimiter[0]}
+func (t *tablePart) rows(f File) (int64, error) {
+	n, err := t.count(f, func(l *lines) func() error {
+		records := &table{lines: l, delim: t.Delimiter[0]}
+		return func() error { _, _, err := records.next(); return err }
+	})
 	if t.Header {
-		n = -1
+		n--
 	}
-	for {
-		if _, _, err := records.next(); err != nil {
-			return max(n, 0), nil
-		}
-		n++
-	}
+	return max(n, 0), err
 }

@@ -18,15 +18,39 @@ type textPart struct {
 // readBytes returns the size: a text is read whole.
 func (t *textPart) readBytes(size int64) int64 { return size }
 
-// begin begins to look at the lines of a text.
+// begin begins to read the lines.
 func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
 	r, err := decompress(f, t.Compression)
 	if err != nil {
 		return nil, nil, &Fault{Err: err}
 	}
-	l = newLines(r, 0, min(f.Size(), 1<<14))
-	l.charset = decoderOf(t.Encoding)
+	if t.From == 0 {
+		l = newLines(r, 0, t.length(f))
+	} else {
+		// The line that goes on at From began before it. One that begins at From does not: hence
+		// the byte before.
+		l = newLines(io.NewSectionReader(f, t.From-1, f.Size()-t.From+1), t.From-1, t.length(f))
+		if _, err := l.next(); err != nil && err != io.EOF {
+			return nil, nil, &Fault{Line: 1, Err: err}
+		}
+		l.number = 0
+	}
+	l.to, l.charset = t.To, decoderOf(t.Encoding)
 	return l, func() { r.Close() }, nil
+}
+
+// count counts the records that next goes through. A fault ends the count: it shows when the graph is
+// read.
+func (t *textPart) count(f File, next func(*lines) func() error) (n int64, err error) {
+	l, end, fault := t.begin(f)
+	if fault != nil {
+		return 0, fault
+	}
+	defer end()
+	for record := next(l); record() == nil; {
+		n++
+	}
+	return n, nil
 }
 
 // encodings are the encodings of text besides UTF-8. Each byte is one character in them.
@@ -55,24 +79,14 @@ func (t *textPart) ranges(in *inspected, o *Options) (list []textPart) {
 
 // eachOf reads the lines.
 func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
-	in, err := decompress(f, t.Compression)
-	if err != nil {
-		return b.fault(&Fault{Err: err})
+	l, end, fault := t.begin(f)
+	if fault != nil {
+		return b.fault(fault)
 	}
-	defer in.Close()
-	var l *lines
-	if t.From == 0 {
-		l = newLines(in, 0, t.length(f))
-	} else {
-		// The line that goes on at From began before it. One that begins at From does not: hence
-		// the byte before.
-		l = newLines(io.NewSectionReader(f, t.From-1, f.Size()-t.From+1), t.From-1, t.length(f))
-		if _, err := l.next(); err != nil && err != io.EOF {
-			return b.fault(&Fault{Line: 1, Err: err})
-		}
-		b.before, l.number = l.offset, 0
+	defer end()
+	if t.From > 0 {
+		b.before = l.offset
 	}
-	l.to, l.charset = t.To, decoderOf(t.Encoding)
 	return read(l)
 }
 
@@ -88,12 +102,9 @@ func (t *textPart) length(f File) int64 {
 }
 
 // end handles an error of reading lines: nil at the end of the text, else a fault.
-func (t *textPart) end(b *batcher, err error, line int64) error {
+func (b *batcher) end(err error, line int64) error {
 	if err == io.EOF {
 		return nil
-	}
-	if err != errLongLine && t.Compression != "" {
-		err = corrupt(err)
 	}
 	return b.fault(&Fault{Line: line, Err: err})
 }
