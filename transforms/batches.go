@@ -13,6 +13,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/transforms/formation"
+	"minsep/internal/transforms/keyref"
 	"minsep/sampling"
 )
 
@@ -77,15 +78,16 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	k.AtLeast("buckets", c.Buckets, 0)
 	k.AtLeast("workers", c.Workers, 0)
 	r := formation.Request{
-		Params:  c.Params,
-		Law:     c.Law,
-		Shards:  c.Shards,
-		Names:   !c.RowsOnly,
-		KeyURI:  t.keyFile,
-		RunID:   t.id,
-		Buckets: c.Buckets,
-		Workers: c.Workers,
-		TempDir: c.TempDir,
+		Params: c.Params,
+		Law:    c.Law,
+		Settings: formation.Settings{
+			Shards:  c.Shards,
+			Names:   !c.RowsOnly,
+			Key:     keyref.Ref{KeyURI: t.keyFile, RunID: t.id},
+			Buckets: c.Buckets,
+			Workers: c.Workers,
+			TempDir: c.TempDir,
+		},
 	}
 	r.IDs.Type, _ = columnType(e.key)
 	r.IDs.AreRow = e.isNumbered()

@@ -16,6 +16,7 @@ import (
 	"minsep/internal/packed"
 	"minsep/internal/store"
 	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/keyref"
 	"minsep/internal/transforms/manifestio"
 )
 
@@ -192,14 +193,12 @@ func (e Examples) bound(
 		return Examples{}, err
 	}
 	c := contribution.Config{
-		Bound:        l.bound(),
-		KeyURI:       e.training.keyFile,
-		RunID:        e.training.id,
-		ParamsSHA256: digest,
-		Edges:        l.Pairs,
-		Buckets:      l.Buckets,
-		TempDir:      l.TempDir,
-		SharedDir:    l.SharedDir,
+		Bound:    l.bound(),
+		Key:      keyref.Ref{KeyURI: e.training.keyFile, RunID: e.training.id, Params: digest},
+		Edges:    l.Pairs,
+		Buckets:  l.Buckets,
+		TempDir:  l.TempDir,
+		Overflow: packed.Overflow{Dir: l.SharedDir},
 	}
 	c.Examples, _ = columnType(e.key)
 	c.Owners, _ = columnType(e.owner)

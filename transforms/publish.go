@@ -62,7 +62,7 @@ func (f *publishBatchesFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	ix := manifest.Index{Format: manifest.BatchesFormatOf(r.Config.Spec), RunID: r.Config.RunID}
+	ix := manifest.Index{Format: manifest.BatchesFormatOf(r.Config.Spec), RunID: r.Config.Key.RunID}
 	ix.Params, ix.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: r.Config.Spec})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/keyref"
 	"minsep/internal/transforms/manifestio"
 )
 
@@ -71,7 +72,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	edges = beam.ParDo(s, &failChunkFn{fault{Mark: filepath.Join(*marks, "edges"), After: 20}}, edges)
-	bounded, err := contribution.Bound(s, contribution.Config{Bound: bound, KeyURI: *key, RunID: id, ParamsSHA256: params,
+	bounded, err := contribution.Bound(s, contribution.Config{Bound: bound,
+		Key:      keyref.Ref{KeyURI: *key, RunID: id, Params: params},
 		Examples: source.ExampleType, Owners: source.OwnerType, RowsPerPart: 1 << 14}, edges)
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 )
 
 func init() {
-	beam.RegisterDoFn(reflect.TypeFor[noEdgesFn]())
 	beam.RegisterDoFn(reflect.TypeFor[aloneFn]())
 }
 
@@ -29,22 +28,17 @@ func BoundAlone(s beam.Scope, c Config, edges beam.PCollection) (Result, error) 
 		return Result{}, err
 	}
 	s = s.Scope("contribution.BoundAlone")
-	all := beam.Flatten(s, edges, beam.ParDo(s, &noEdgesFn{}, beam.Impulse(s)))
-	rows, summary := beam.ParDo2(s, &aloneFn{Spec: c.spec()}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
+	none, err := new(ownergraph.Edges).AppendBinary(nil) // so that a graph without edges is bounded too
+	if err != nil {
+		return Result{}, err
+	}
+	all := beam.Flatten(s, edges, beam.CreateList(s, [][]byte{none}))
+	rows, summary := beam.ParDo2(s, &aloneFn{Config: c.withDefaults()}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
 	return Result{Rows: rows, Summary: summary}, nil
 }
 
-// noEdgesFn emits no edges, so that a graph without edges is bounded too.
-type noEdgesFn struct{}
-
-func (*noEdgesFn) ProcessElement(_ []byte, emit func([]byte)) error {
-	b, err := new(ownergraph.Edges).AppendBinary(nil)
-	emit(b)
-	return err
-}
-
 // aloneFn bounds the whole graph.
-type aloneFn struct{ Spec spec }
+type aloneFn struct{ Config Config }
 
 // aloneRows is the number of rows that are emitted together: about a chunk of integers.
 const aloneRows = 1 << 11
@@ -56,17 +50,17 @@ func (f *aloneFn) ProcessElement(
 	rows packed.Emit,
 	summary func([]byte),
 ) error {
-	key, err := f.Spec.Key.Key(ctx, ownergraph.PriorityPurpose)
+	key, err := f.Config.Key.Key(ctx, ownergraph.PriorityPurpose)
 	if err != nil {
 		return err
 	}
 	bounder := &ondisk.Bounder{
-		Bound:    f.Spec.Bound,
+		Bound:    f.Config.Bound,
 		Key:      key,
-		Examples: f.Spec.Examples,
-		Owners:   f.Spec.Owners,
+		Examples: f.Config.Examples,
+		Owners:   f.Config.Owners,
 		InMemory: 2 * SmallGraph,
-		Dir:      f.Spec.TempDir,
+		Dir:      f.Config.TempDir,
 	}
 	defer bounder.Close()
 	var edges ownergraph.Edges
@@ -77,7 +71,7 @@ func (f *aloneFn) ProcessElement(
 		if edges.Len() == 0 { // an empty chunk has no id types to compare
 			continue
 		}
-		if err := cmp.Or(f.Spec.checkTypes(&edges), bounder.Add(&edges)); err != nil {
+		if err := cmp.Or(f.Config.checkTypes(&edges), bounder.Add(&edges)); err != nil {
 			return err
 		}
 		edgesRead.Add(ctx, edges.Len())
@@ -97,13 +91,13 @@ func (f *aloneFn) ProcessElement(
 
 // emit emits the rows, each run of them in one part of the table.
 func (f *aloneFn) emit(ctx context.Context, bounded *ownergraph.Bounded, emit packed.Emit) error {
-	packer := packed.NewPacker(0).Over(f.Spec.Overflow)
-	perPart := int64(f.Spec.RowsPerPart)
+	packer := packed.NewPacker(0).Over(f.Config.Overflow)
+	perPart := int64(f.Config.RowsPerPart)
 	var run ownergraph.Rows
 	var record []byte
 	example := 0
 	for row := int64(0); row < bounded.Summary.Kept; row += int64(run.Len()) {
-		run.Reset(row, f.Spec.Examples, f.Spec.Owners)
+		run.Reset(row, f.Config.Examples, f.Config.Owners)
 		example = bounded.AppendRows(&run, example, int(min(aloneRows, perPart-row%perPart)))
 		var err error
 		if record, err = run.AppendBinary(record[:0]); err != nil {

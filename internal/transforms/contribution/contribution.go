@@ -22,12 +22,12 @@
 package contribution
 
 import (
+	"cmp"
 	"fmt"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/param"
-	"minsep/internal/stream"
 	"minsep/internal/transforms/keyref"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -39,22 +39,18 @@ type ParamError = param.Error
 // Config holds the parameters of [Bound] besides the edges. Nothing in it is secret.
 type Config struct {
 	Bound ownergraph.Bound // the limits of an owner
-
-	KeyURI       string       // of the key file, which every worker must be able to read
-	RunID        stream.RunID // of the training run
-	ParamsSHA256 [32]byte     // of the stage's parameters, as its index has them
+	Key   keyref.Ref       // the root key, and for what keys are derived from it
 
 	Examples, Owners ownergraph.IDType // of the ids in every batch of edges
 
 	// The result does not depend on the fields below.
 
-	Edges       int64  // about how many edges there are; 0 means ten million
-	Buckets     int    // of each shuffle; 0 for as many as Edges calls for
-	SortMemory  int    // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
-	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
-	TempDir     string // of those files on each worker; empty for the system's
-	SharedDir   string // that every worker reads and writes, for output too large for one bundle; empty: all goes through the runner
-	SharedAfter int64  // bytes that a DoFn passes on in a bundle before; 0 means 64 MiB
+	Edges       int64           // about how many edges there are; 0 means ten million
+	Buckets     int             // of each shuffle; 0 for as many as Edges calls for
+	SortMemory  int             // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
+	RowsPerPart int             // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
+	TempDir     string          // of those files on each worker; empty for the system's
+	Overflow    packed.Overflow // for output too large for one bundle, in a folder that every worker reads and writes; none: all goes through the runner
 }
 
 // DefaultRowsPerPart is the number of rows in every part of the result but the last.
@@ -64,7 +60,7 @@ const DefaultRowsPerPart = 1 << 20
 func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Add(c.Bound.Validate())
-	check.Add(c.key().Validate())
+	check.Add(c.Key.Validate())
 	check.Require(
 		c.Examples <= ownergraph.Bytes,
 		"type of the example ids",
@@ -85,42 +81,22 @@ func (c Config) Validate() error {
 	)
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
 	check.AtLeast("sort memory", c.SortMemory, 0)
-	check.Require(c.SharedAfter >= 0, "shared after", c.SharedAfter, "must be at least 0")
+	check.Require(c.Overflow.After >= 0, "overflow", c.Overflow.After, "must begin after at least 0 bytes")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
 }
-
-func (c Config) key() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.ParamsSHA256) }
 
 const (
 	edgeBytes    = 32 // of an edge in its largest shuffle, about
 	defaultEdges = 10_000_000
 )
 
-// spec returns c with its defaults, as the DoFns carry it.
-func (c Config) spec() spec {
-	edges := c.Edges
-	if edges == 0 {
-		edges = defaultEdges
-	}
-	s := spec{
-		Bound:       c.Bound,
-		Key:         c.key(),
-		Examples:    c.Examples,
-		Owners:      c.Owners,
-		Buckets:     c.Buckets,
-		SortMemory:  c.SortMemory,
-		TempDir:     c.TempDir,
-		RowsPerPart: c.RowsPerPart,
-		Overflow:    packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter},
-	}
-	if s.Buckets == 0 {
-		s.Buckets = packed.Buckets(edges * edgeBytes)
-	}
-	if s.RowsPerPart == 0 {
-		s.RowsPerPart = DefaultRowsPerPart
-	}
-	return s
+// withDefaults returns c with its defaults, as the DoFns carry it.
+func (c Config) withDefaults() Config {
+	c.Edges = cmp.Or(c.Edges, defaultEdges)
+	c.Buckets = cmp.Or(c.Buckets, packed.Buckets(c.Edges*edgeBytes))
+	c.RowsPerPart = cmp.Or(c.RowsPerPart, DefaultRowsPerPart)
+	return c
 }
 
 // Result is a bounded graph.
@@ -142,21 +118,21 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 		return Result{}, err
 	}
 	s = s.Scope("contribution.Bound")
-	spec := c.spec()
-	sample := beam.ParDo(s, &sampleFn{Spec: spec}, edges)
-	scattered := beam.ParDo(s, &scatterFn{Spec: spec}, edges, beam.SideInput{Input: sample})
+	c = c.withDefaults()
+	sample := beam.ParDo(s, &sampleFn{Config: c}, edges)
+	scattered := beam.ParDo(s, &scatterFn{Config: c}, edges, beam.SideInput{Input: sample})
 	byExample := beam.GroupByKey(s.Scope("by example"), scattered)
-	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
+	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Config: c}, byExample)
 	byOwner := beam.GroupByKey(s.Scope("by owner"), toOwners)
-	ownerships, counts := beam.ParDo2(s, &ownerFn{Spec: spec}, byOwner)
+	ownerships, counts := beam.ParDo2(s, &ownerFn{Config: c}, byOwner)
 	all := beam.Flatten(s, ownerships, beam.ParDo(s, &nobodyFn{}, beam.Impulse(s)))
 	decisions, firstRows, summary := beam.ParDo3(
 		s,
-		&decideFn{Spec: spec},
+		&decideFn{Config: c},
 		beam.GroupByKey(s.Scope("decide"), all),
 		beam.SideInput{Input: counts},
 		beam.SideInput{Input: duplicates},
 	)
 	decided := beam.CoGroupByKey(s.Scope("decisions"), examples, decisions, firstRows)
-	return Result{Rows: beam.ParDo(s, &rowsFn{Spec: spec}, decided), Summary: summary}, nil
+	return Result{Rows: beam.ParDo(s, &rowsFn{Config: c}, decided), Summary: summary}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/keyref"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
@@ -148,8 +149,8 @@ func newConfig(t testing.TB) (contribution.Config, stream.Key) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contribution.Config{KeyURI: path, RunID: stream.RunID{1}, ParamsSHA256: [32]byte{2}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}}
-	return c, root.Key(c.RunID, c.ParamsSHA256, ownergraph.PriorityPurpose)
+	c := contribution.Config{Key: keyref.Ref{KeyURI: path, RunID: stream.RunID{1}, Params: [32]byte{2}}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}}
+	return c, root.Key(c.Key.RunID, c.Key.Params, ownergraph.PriorityPurpose)
 }
 
 // same compares the transform with the reference.
@@ -201,7 +202,7 @@ func graph(rng *rand.Rand, example, owner ownergraph.IDType, examples, owners, e
 func TestBoundEqualsReference(t *testing.T) {
 	c, key := newConfig(t)
 	shared := t.TempDir()
-	c.SharedAfter = 1
+	c.Overflow.After = 1
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SampledFrom([]ownergraph.IDType{ownergraph.Int64, ownergraph.String})
 		c.Examples, c.Owners = types.Draw(t, "examples' type"), types.Draw(t, "owners' type")
@@ -214,7 +215,7 @@ func TestBoundEqualsReference(t *testing.T) {
 		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
-		c.SharedDir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
+		c.Overflow.Dir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
 		if rapid.Bool().Draw(t, "alone") {
 			transform = contribution.BoundAlone
 			defer func() { transform = contribution.Bound }()
@@ -289,7 +290,7 @@ func TestOverflow(t *testing.T) {
 		e := graph(rand.New(rand.NewPCG(5, 2)), c.Examples, c.Owners, 2000, 1200, 4000)
 		same(t, direct.Execute, c, key, e, encode(t, e, 128))
 		whole := sink.passed
-		c.SharedDir, c.SharedAfter = t.TempDir(), 1
+		c.Overflow.Dir, c.Overflow.After = t.TempDir(), 1
 		same(t, direct.Execute, c, key, e, encode(t, e, 128))
 		if parts := len(sink.rows); parts < 4 || sink.passed > parts*300 || sink.passed > whole/2 {
 			t.Errorf("%+v: %d bytes of %d in %d parts did not go through files", b, sink.passed, whole, parts)
@@ -350,7 +351,7 @@ func TestFaults(t *testing.T) {
 	if _, _, err := bound(direct.Execute, good, [][]byte{{77}}); err == nil {
 		t.Error("a chunk of nonsense was taken for edges")
 	}
-	good.KeyURI = filepath.Join(t.TempDir(), "none")
+	good.Key.KeyURI = filepath.Join(t.TempDir(), "none")
 	if _, _, err := bound(direct.Execute, good, encode(t, e, 9)); err == nil || !strings.Contains(err.Error(), "key file") {
 		t.Errorf("no key: %v", err)
 	}

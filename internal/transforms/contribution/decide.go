@@ -24,13 +24,13 @@ func init() {
 // ownerFn numbers the owners of a bucket, and tells the worker that decides which example they own.
 // It also emits how many owners the bucket has.
 type ownerFn struct {
-	Spec spec
+	Config Config
 
 	packer *packed.Packer
 	record []byte
 }
 
-func (f *ownerFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packerToOne() }
+func (f *ownerFn) StartBundle(_, _ packed.Emit) { f.packer = f.Config.packerToOne() }
 
 func (f *ownerFn) ProcessElement(
 	bucket uint32,
@@ -39,11 +39,11 @@ func (f *ownerFn) ProcessElement(
 ) error {
 	owners := int64(-1)
 	keyLen := func(record []byte) (int, error) { return len(record) - turnBytes, nil }
-	err := f.Spec.sort(chunks, func(s *packed.Sorter) error {
+	err := f.Config.sort(chunks, func(s *packed.Sorter) error {
 		return packed.Groups(s.Each, keyLen, func(record []byte, n int, first bool) error {
 			if first {
 				if owners++; owners > math.MaxUint32 { // a number holds a place in 4 bytes
-					return tooMany("owners", bucket, f.Spec.Buckets)
+					return tooMany("owners", bucket, f.Config.Buckets)
 				}
 			}
 			f.record = append(f.record[:0], record[n:]...)
@@ -72,7 +72,7 @@ func (*nobodyFn) ProcessElement(_ []byte, emit func(uint32, []byte)) { emit(0, n
 // example and 4 for each of its owners, and while neighbourhoods are counted some 16 more for each
 // of these; with pools it holds all examples. It emits decisions to keep examples, and the number of
 // the first row of each bucket.
-type decideFn struct{ Spec spec }
+type decideFn struct{ Config Config }
 
 func (f *decideFn) ProcessElement(
 	ctx context.Context,
@@ -87,11 +87,11 @@ func (f *decideFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	pass := f.Spec.Bound.NewPass(int(owners))
+	pass := f.Config.Bound.NewPass(int(owners))
 	var numbers []number // of the examples that are kept
 	var of number
 	var list []uint32 // owners of an example
-	err = f.Spec.sort(ownerships, func(s *packed.Sorter) error {
+	err = f.Config.sort(ownerships, func(s *packed.Sorter) error {
 		return packed.Groups(s.Each, packed.FixedKey(turnBytes),
 			func(record []byte, n int, first bool) error {
 				if first {
@@ -126,7 +126,7 @@ func (f *decideFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	packer, kept := f.Spec.packer(), make([]uint64, f.Spec.Buckets)
+	packer, kept := f.Config.packer(), make([]uint64, f.Config.Buckets)
 	var record []byte
 	for e, copies := range bounded.Copies {
 		if copies == 0 {
@@ -160,7 +160,7 @@ func (f *decideFn) ProcessElement(
 
 // firstOwners returns the number of the first owner of each bucket, and the number of all.
 func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint32, all uint32, err error) {
-	inBucket := make([]uint64, f.Spec.Buckets)
+	inBucket := make([]uint64, f.Config.Buckets)
 	var bucket uint32
 	for n := []byte(nil); counts(&bucket, &n); {
 		if len(n) != 8 || int(bucket) >= len(inBucket) {
@@ -168,7 +168,7 @@ func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint
 		}
 		inBucket[bucket] = binary.BigEndian.Uint64(n)
 	}
-	first = make([]uint32, f.Spec.Buckets)
+	first = make([]uint32, f.Config.Buckets)
 	for bucket, n := range inBucket {
 		if first[bucket] = all; uint64(all)+n > math.MaxUint32-1 {
 			return nil, 0, ownergraph.ErrTooLarge

@@ -10,6 +10,7 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/keyref"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
@@ -45,8 +46,7 @@ func ExampleBound() {
 	p, s := beam.NewPipelineWithRoot()
 	bounded, err := contribution.Bound(s, contribution.Config{
 		Bound:    ownergraph.Bound{MaxExamplesPerOwner: 1},
-		KeyURI:   key,
-		RunID:    stream.NewRunID(),
+		Key:      keyref.Ref{KeyURI: key, RunID: stream.NewRunID()},
 		Examples: ownergraph.Int64,
 		Owners:   ownergraph.String,
 		Edges:    2,

@@ -28,7 +28,7 @@ func init() {
 
 // scatterFn sends every edge to the bucket of its example: a range of ids.
 type scatterFn struct {
-	Spec spec
+	Config Config
 
 	splits [][]byte // ids at which buckets after the first begin
 	ready  bool
@@ -38,7 +38,7 @@ type scatterFn struct {
 }
 
 func (f *scatterFn) StartBundle(_ func(*[]byte) bool, _ packed.Emit) {
-	f.packer = f.Spec.packer()
+	f.packer = f.Config.packer()
 	f.ready = false
 }
 
@@ -49,7 +49,7 @@ func (f *scatterFn) ProcessElement(
 	emit func(uint32, []byte),
 ) error {
 	if !f.ready { // a side input can be read in ProcessElement only
-		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
+		f.splits, f.ready = splits(sample, f.Config.Buckets), true
 	}
 	if err := f.edges.UnmarshalBinary(chunk); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (f *scatterFn) FinishBundle(_ func(*[]byte) bool, emit func(uint32, []byte)
 // ids. It emits the examples, for each owner a membership with the example's turn, which is known
 // once all of its owners are, and the number of edges that were merged with an equal one.
 type gatherFn struct {
-	Spec spec
+	Config Config
 
 	src                   *stream.Source
 	memberships, examples *packed.Packer
@@ -88,7 +88,7 @@ type gatherFn struct {
 }
 
 func (f *gatherFn) Setup(ctx context.Context) error {
-	key, err := f.Spec.Key.Key(ctx, ownergraph.PriorityPurpose)
+	key, err := f.Config.Key.Key(ctx, ownergraph.PriorityPurpose)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (f *gatherFn) Setup(ctx context.Context) error {
 }
 
 func (f *gatherFn) StartBundle(_, _ packed.Emit, _ func(int64)) {
-	f.memberships = f.Spec.packer()
-	f.examples = f.Spec.packer()
+	f.memberships = f.Config.packer()
+	f.examples = f.Config.packer()
 	f.duplicates = 0
 }
 
@@ -108,18 +108,18 @@ func (f *gatherFn) ProcessElement(
 	toOwner, toExamples func(uint32, []byte),
 	_ func(int64),
 ) error {
-	return f.Spec.sort(chunks, func(s *packed.Sorter) error {
+	return f.Config.sort(chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
-		return packed.Groups(s.Each, f.Spec.Examples.SortableLen,
+		return packed.Groups(s.Each, f.Config.Examples.SortableLen,
 			func(edge []byte, n int, first bool) error {
 				owner := edge[n:]
 				switch {
 				case first:
 					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
-						return tooMany("examples", bucket, f.Spec.Buckets)
+						return tooMany("examples", bucket, f.Config.Buckets)
 					}
-					f.id.Reset(f.Spec.Examples)
+					f.id.Reset(f.Config.Examples)
 					f.id.AddSortable(edge[:n])
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
 					f.example = append(f.example, edge...)
@@ -137,13 +137,13 @@ func (f *gatherFn) ProcessElement(
 				f.examples.Add(bucket, f.example, toExamples)
 				// Only here are all owners of the example counted, and with them its class in the
 				// order.
-				class := f.Spec.Bound.Order.Class(owners)
+				class := f.Config.Bound.Order.Class(owners)
 				priority := f.id.Address(f.src, 0, 0).Uint64()
 				of := turn{class, priority, newNumber(bucket, uint32(place))}
 				owners = 0
-				return f.Spec.eachOwner(f.example[placeBytes:], func(id []byte) {
-					f.record = f.Spec.appendOwner(f.record[:0], id)
-					to := f.Spec.ownerBucket(f.record)
+				return f.Config.eachOwner(f.example[placeBytes:], func(id []byte) {
+					f.record = f.Config.appendOwner(f.record[:0], id)
+					to := f.Config.ownerBucket(f.record)
 					f.memberships.Add(to, of.append(f.record), toOwner)
 				})
 			})

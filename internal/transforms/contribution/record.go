@@ -7,28 +7,15 @@ import (
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/internal/transforms/keyref"
 )
 
-// spec is the configuration that the DoFns carry. It travels as JSON.
-type spec struct {
-	Bound            ownergraph.Bound
-	Key              keyref.Ref
-	Examples, Owners ownergraph.IDType
-	Buckets          int
-	SortMemory       int
-	TempDir          string
-	RowsPerPart      int
-	Overflow         packed.Overflow
-}
-
-func (s *spec) packer() *packed.Packer { return packed.NewPacker(s.Buckets).Over(s.Overflow) }
+func (c *Config) packer() *packed.Packer { return packed.NewPacker(c.Buckets).Over(c.Overflow) }
 
 // packerToOne returns a packer for records of which one worker takes all, in bucket
 // 0. Where there are files, each bundle passes on one chunk and puts the rest into files: a runner
 // may hold all chunks of a bucket as one record, which in Flink ends at 2 GB.
-func (s *spec) packerToOne() *packed.Packer {
-	o := s.Overflow
+func (c *Config) packerToOne() *packed.Packer {
+	o := c.Overflow
 	if o.After == 0 || o.After > packed.ChunkSize {
 		o.After = packed.ChunkSize
 	}
@@ -87,8 +74,8 @@ func readExample(turn []byte) number { return readNumber(turn[turnBytes-numberBy
 
 // appendOwner appends a hash of the encoded owner id, by which owners are spread, and the bytes
 // that tell owners of equal hash apart: none for integers, since the hash permutes them.
-func (s *spec) appendOwner(b, id []byte) []byte {
-	if s.Owners == ownergraph.Int64 {
+func (c *Config) appendOwner(b, id []byte) []byte {
+	if c.Owners == ownergraph.Int64 {
 		return binary.BigEndian.AppendUint64(b, packed.Mix(binary.BigEndian.Uint64(id)))
 	}
 	h := uint64(14695981039346656037) // FNV-1a
@@ -99,32 +86,32 @@ func (s *spec) appendOwner(b, id []byte) []byte {
 }
 
 // ownerBucket is the bucket of a record that begins with an owner's hash.
-func (s *spec) ownerBucket(record []byte) uint32 {
-	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
+func (c *Config) ownerBucket(record []byte) uint32 {
+	return packed.Bucket(binary.BigEndian.Uint64(record), c.Buckets)
 }
 
 // sort calls body with a sorter of the chunks of a bucket.
-func (s *spec) sort(chunks func(*[]byte) bool, body func(*packed.Sorter) error) error {
-	return packed.Sort(s.SortMemory, s.TempDir, chunks, body)
+func (c *Config) sort(chunks func(*[]byte) bool, body func(*packed.Sorter) error) error {
+	return packed.Sort(c.SortMemory, c.TempDir, chunks, body)
 }
 
 // ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.
 var ErrIDTypes = errors.New("conflicting id types")
 
-func (s *spec) checkTypes(e *ownergraph.Edges) error {
-	if e.Examples.Type != s.Examples || e.Owners.Type != s.Owners {
+func (c *Config) checkTypes(e *ownergraph.Edges) error {
+	if e.Examples.Type != c.Examples || e.Owners.Type != c.Owners {
 		return fmt.Errorf("%w: edges of %v and %v ids among edges of %v and %v ids", ErrIDTypes,
-			e.Examples.Type, e.Owners.Type, s.Examples, s.Owners)
+			e.Examples.Type, e.Owners.Type, c.Examples, c.Owners)
 	}
 	return nil
 }
 
 // eachOwner calls f with every encoded owner id of an example from its id on.
-func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
-	n, err := s.Examples.SortableLen(example)
+func (c *Config) eachOwner(example []byte, f func(id []byte)) error {
+	n, err := c.Examples.SortableLen(example)
 	for err == nil && n < len(example) {
 		example = example[n:]
-		if n, err = s.Owners.SortableLen(example); err == nil {
+		if n, err = c.Owners.SortableLen(example); err == nil {
 			f(example[:n])
 		}
 	}

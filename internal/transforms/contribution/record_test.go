@@ -11,8 +11,8 @@ import (
 // TestToOneWorker counts the bytes that a bundle of owners passes on to the one worker that decides,
 // with the default settings: a chunk and a reference to a file.
 func TestToOneWorker(t *testing.T) {
-	f := &ownerFn{Spec: spec{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}, Buckets: 5}}
-	f.Spec.Overflow.Dir = t.TempDir()
+	f := &ownerFn{Config: Config{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}, Buckets: 5}}
+	f.Config.Overflow.Dir = t.TempDir()
 	var memberships []byte
 	const examples = 20_000
 	for e := range uint32(examples) {

@@ -18,7 +18,7 @@ func init() { beam.RegisterDoFn(reflect.TypeFor[rowsFn]()) }
 // rowsFn makes the rows of a bucket of examples from the decisions to keep them. Places are in the
 // order of the ids, and buckets too.
 type rowsFn struct {
-	Spec spec
+	Config Config
 
 	decided [][]byte // by place of an example: its copies and pools; nil without a decision
 	rows    ownergraph.Rows
@@ -31,7 +31,7 @@ type rowsFn struct {
 const rowsChunk = 60 << 10
 
 func (f *rowsFn) StartBundle(packed.Emit) {
-	f.packer = packed.NewPacker(0).Over(f.Spec.Overflow)
+	f.packer = packed.NewPacker(0).Over(f.Config.Overflow)
 }
 
 func (f *rowsFn) ProcessElement(
@@ -51,7 +51,7 @@ func (f *rowsFn) ProcessElement(
 		return err
 	}
 	f.reset(row)
-	return f.Spec.sort(examples, func(s *packed.Sorter) error {
+	return f.Config.sort(examples, func(s *packed.Sorter) error {
 		err := s.Each(func(example []byte) error {
 			if len(example) < placeBytes {
 				return ownergraph.ErrRecord
@@ -63,7 +63,7 @@ func (f *rowsFn) ProcessElement(
 			// A chunk ends before it is large, and where a part of the table ends: a part is
 			// written by one worker.
 			f.held += len(example)
-			if f.rows.Len() > 0 && (f.held > rowsChunk || row%int64(f.Spec.RowsPerPart) == 0) {
+			if f.rows.Len() > 0 && (f.held > rowsChunk || row%int64(f.Config.RowsPerPart) == 0) {
 				if err := f.flush(row, emit); err != nil {
 					return err
 				}
@@ -104,18 +104,18 @@ func (f *rowsFn) FinishBundle(emit packed.Emit) error { return f.packer.Flush(em
 // add adds an example, its id and those of its owners, that is decided so.
 func (f *rowsFn) add(decided, ids []byte) error {
 	f.rows.Copies = append(f.rows.Copies, binary.BigEndian.Uint32(decided))
-	if f.Spec.Bound.Pools > 0 {
+	if f.Config.Bound.Pools > 0 {
 		for pools := decided[copiesBytes:]; len(pools) >= poolBytes; pools = pools[poolBytes:] {
 			f.rows.Pools = append(f.rows.Pools, uint32(binary.BigEndian.Uint16(pools)))
 		}
 		f.rows.PoolEnds = append(f.rows.PoolEnds, uint32(len(f.rows.Pools)))
 	}
-	n, err := f.Spec.Examples.SortableLen(ids)
+	n, err := f.Config.Examples.SortableLen(ids)
 	if err != nil {
 		return err
 	}
 	f.rows.Examples.AddSortable(ids[:n])
-	err = f.Spec.eachOwner(ids, func(id []byte) { f.rows.Owners.AddSortable(id) })
+	err = f.Config.eachOwner(ids, func(id []byte) { f.rows.Owners.AddSortable(id) })
 	f.rows.Ends = append(f.rows.Ends, uint32(f.rows.Owners.Len()))
 	return err
 }
@@ -127,13 +127,13 @@ func (f *rowsFn) flush(row int64, emit packed.Emit) error {
 		if f.record, err = f.rows.AppendBinary(f.record[:0]); err != nil {
 			return err
 		}
-		f.packer.AddAlone(uint32(f.rows.First/int64(f.Spec.RowsPerPart)), f.record, emit)
+		f.packer.AddAlone(uint32(f.rows.First/int64(f.Config.RowsPerPart)), f.record, emit)
 	}
 	f.reset(row)
 	return nil
 }
 
 func (f *rowsFn) reset(row int64) {
-	f.rows.Reset(row, f.Spec.Examples, f.Spec.Owners)
+	f.rows.Reset(row, f.Config.Examples, f.Config.Owners)
 	f.held = 0
 }

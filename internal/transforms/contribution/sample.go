@@ -17,7 +17,7 @@ func init() { beam.RegisterDoFn(reflect.TypeFor[sampleFn]()) }
 // each bundle and of every so many chunks. Neither the sample nor the number of buckets shows in the
 // result.
 type sampleFn struct {
-	Spec spec
+	Config Config
 
 	edges  ownergraph.Edges
 	passed int // edges since the last
@@ -35,7 +35,7 @@ func (f *sampleFn) ProcessElement(chunk []byte, emit func([]byte)) error {
 	if f.edges.Len() == 0 { // an empty chunk has no id types to compare
 		return nil
 	}
-	if err := f.Spec.checkTypes(&f.edges); err != nil {
+	if err := f.Config.checkTypes(&f.edges); err != nil {
 		return err
 	}
 	if f.passed += f.edges.Len(); f.passed >= sampleEvery {

@@ -31,7 +31,6 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/param"
@@ -43,21 +42,24 @@ import (
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// Config holds the parameters of formation besides the examples. It travels through the pipeline,
-// so it holds where the key is, not the key.
+// Settings are the parameters of formation that do not follow from the examples. They travel through
+// the pipeline, so they hold where the key is, not the key.
+type Settings struct {
+	Shards  int        `json:"shards"`   // at most one a step; 0 of a request for as many as the number of examples calls for
+	Names   bool       `json:"names"`    // carry the ids of a table's examples to their batches
+	IDs     IDs        `json:"ids"`      // of the examples
+	Key     keyref.Ref `json:"key"`      // the root key, the run and, of a Config, the stage's parameters
+	Buckets int        `json:"buckets"`  // of owners, where they matter; 0: from the number of coins or examples
+	Workers int        `json:"workers"`  // goroutines that draw a bundle; 0 for one a processor
+	TempDir string     `json:"temp_dir"` // of temporary files on each worker; empty for the system's
+}
+
+// Config holds the parameters of formation besides the examples.
 type Config struct {
-	Spec     sampling.Spec   `json:"spec"`          // the scheme, valid
-	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
-	Shards   int             `json:"shards"`        // at most one a step
-	Names    bool            `json:"names"`         // carry the ids of a table's examples to their batches
-	IDs      IDs             `json:"ids"`           // of the examples
-	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
-	RunID    stream.RunID    `json:"run_id"`        // of the training run
-	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
-	Pools    int             `json:"pools"`         // of the table, for rotation; otherwise 0
-	Buckets  int             `json:"buckets"`       // of owners, where they matter; 0: from the number of coins or examples
-	Workers  int             `json:"workers"`       // goroutines that draw a bundle; 0 for one a processor
-	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
+	Settings
+	Spec     sampling.Spec `json:"spec"`     // the scheme, valid
+	Examples int64         `json:"examples"` // rows of the table: rows are 0 to Examples-1
+	Pools    int           `json:"pools"`    // of the table, for rotation; otherwise 0
 }
 
 // IDs says where an example's id comes from.
@@ -88,7 +90,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
 	)
 	k.AtLeast("workers", c.Workers, 0)
-	k.Add(c.keys().Validate())
+	k.Add(c.Key.Validate())
 	k.Require(
 		c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow,
 		"pools",
@@ -113,11 +115,9 @@ func (c Config) Validate() error {
 	return k.Err()
 }
 
-func (c Config) keys() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.Params) }
-
 // key derives the key of one of this stage's purposes.
 func (c Config) key(ctx context.Context, purpose string) (stream.Key, error) {
-	k, err := c.keys().Key(ctx, "formation")
+	k, err := c.Key.Key(ctx, "formation")
 	return k.Sub(purpose), err
 }
 

@@ -22,6 +22,7 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
+	"minsep/internal/transforms/keyref"
 	"minsep/internal/transforms/manifestio"
 	"minsep/sampling"
 )
@@ -112,10 +113,9 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := formation.Config{
-		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Names: h.names,
-		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum, Pools: tb.pools,
-	}
+	c := formation.Config{Spec: spec, Examples: tb.n, Pools: tb.pools}
+	c.Shards, c.Buckets, c.Names = h.shards, h.buckets, h.names
+	c.Key = keyref.Ref{KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum}
 	if tb.rows == nil {
 		c.IDs.AreRow = true
 	} else if !h.wrongType {
@@ -156,7 +156,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix := manifest.Index{Format: manifest.BatchesFormatOf(spec), RunID: c.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
+	ix := manifest.Index{Format: manifest.BatchesFormatOf(spec), RunID: c.Key.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
 	if err := stage.Publish(ix); err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	err := formation.Config{Spec: specs()["poisson"], Shards: 41, Buckets: -1, Workers: -1}.Validate()
+	err := formation.Config{Spec: specs()["poisson"], Settings: formation.Settings{Shards: 41, Buckets: -1, Workers: -1}}.Validate()
 	for _, want := range []string{"examples 0", "shards 41", "buckets -1", "workers -1", "key file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a fault of %s", err, want)

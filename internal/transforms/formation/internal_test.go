@@ -14,6 +14,7 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
+	"minsep/internal/transforms/keyref"
 	"minsep/sampling"
 )
 
@@ -22,7 +23,7 @@ func testConfig(t *testing.T, spec sampling.Spec) Config {
 	if err := os.WriteFile(key, []byte("formation tests: 32 bytes of key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Config{Spec: spec, Examples: 100, Shards: 2, Names: true, KeyURI: key, RunID: stream.RunID{1}}
+	return Config{Settings: Settings{Shards: 2, Names: true, Key: keyref.Ref{KeyURI: key, RunID: stream.RunID{1}}}, Spec: spec, Examples: 100}
 }
 
 // sideInput returns the configuration as DoFns get it.

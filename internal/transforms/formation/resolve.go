@@ -10,27 +10,19 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
-	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
 // Request asks for batches of examples that are counted later. It travels in the pipeline graph.
 type Request struct {
-	Params  sampling.Params `json:"params"`
-	Law     *sampling.Table `json:"law,omitempty"` // a scheme of the user's own, in place of Params
-	Shards  int             `json:"shards"`        // 0 for as many as the number of examples calls for
-	Names   bool            `json:"names"`         // carry the ids of a table's examples to their batches
-	IDs     IDs             `json:"ids"`
-	KeyURI  string          `json:"key_uri"`
-	RunID   stream.RunID    `json:"run_id"`
-	Buckets int             `json:"buckets"`
-	Workers int             `json:"workers"`
-	TempDir string          `json:"temp_dir"`
+	Params sampling.Params `json:"params"`
+	Law    *sampling.Table `json:"law,omitempty"` // a scheme of the user's own, in place of Params
+	Settings
 }
 
 // Validate reports every fault that can be found without the examples.
 func (r Request) Validate() error {
-	keys := Config{KeyURI: r.KeyURI, RunID: r.RunID}.keys().Validate()
+	keys := r.Key.Validate()
 	switch {
 	case r.Law == nil:
 		return errors.Join(r.Params.Validate(), keys)
@@ -75,22 +67,10 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 		return Resolved{}, err
 	}
 	steps := spec.Scheme().NumSteps()
-	shards := r.Shards
-	if shards == 0 {
-		shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
-	}
-	c := Config{
-		Spec:     spec,
-		Examples: summary.Kept,
-		Shards:   shards,
-		Names:    r.Names,
-		IDs:      r.IDs,
-		KeyURI:   r.KeyURI,
-		RunID:    r.RunID,
-		Params:   digest,
-		Buckets:  r.Buckets,
-		Workers:  r.Workers,
-		TempDir:  r.TempDir,
+	c := Config{Settings: r.Settings, Spec: spec, Examples: summary.Kept}
+	c.Key.Params = digest
+	if c.Shards == 0 {
+		c.Shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
 	}
 	if summary.Coverage != nil {
 		c.Pools = summary.Coverage.Pools
@@ -99,7 +79,7 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 	if r.IDs.AreRow {
 		rowsOf = manifest.RowsOfRange
 	}
-	return Resolved{c, stages.BatchesFacts(spec, of, summary.Kept, shards, rowsOf)}, c.Validate()
+	return Resolved{c, stages.BatchesFacts(spec, of, summary.Kept, c.Shards, rowsOf)}, c.Validate()
 }
 
 // Collection returns r as a PCollection of one element.

@@ -11,6 +11,7 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
+	"minsep/internal/transforms/keyref"
 	"minsep/sampling"
 )
 
@@ -91,7 +92,7 @@ func TestRotationNeedsPools(t *testing.T) {
 	without := randomTable(5, 40, 20)
 	without.pools = 3
 	refuses(t, "rows without pools", spec, without, plain, "are in no pools")
-	if err := (formation.Config{Spec: spec, Examples: 5, Shards: 1, Pools: 2, IDs: formation.IDs{AreRow: true}, KeyURI: keyFile}).Validate(); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
+	if err := (formation.Config{Spec: spec, Examples: 5, Pools: 2, Settings: formation.Settings{Shards: 1, IDs: formation.IDs{AreRow: true}, Key: keyref.Ref{KeyURI: keyFile}}}).Validate(); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
 		t.Errorf("numbered examples: %v", err)
 	}
 }

@@ -27,7 +27,6 @@ import (
 func init() {
 	beam.RegisterDoFn(reflect.TypeFor[collectFn]())
 	beam.RegisterDoFn(reflect.TypeFor[lineFn]())
-	beam.RegisterDoFn(reflect.TypeFor[noLineFn]())
 	register.Iter1[string]()
 	register.Emitter1[string]()
 }
@@ -39,7 +38,8 @@ func init() {
 // a finished one.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 	s = s.Scope("manifestio.Collect " + name)
-	all := beam.Flatten(s, lines, beam.ParDo(s, &noLineFn{}, beam.Impulse(s)))
+	// An empty string makes sure that the file is written even if there are no lines.
+	all := beam.Flatten(s, lines, beam.CreateList(s, []string{""}))
 	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
 }
 
@@ -54,11 +54,6 @@ func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {
 type lineFn struct{}
 
 func (*lineFn) ProcessElement(text []byte, emit func(string)) { emit(string(text)) }
-
-// noLineFn emits an empty string, so that the file is written even if there are no lines.
-type noLineFn struct{}
-
-func (*noLineFn) ProcessElement(_ []byte, emit func(string)) { emit("") }
 
 type collectFn struct{ Dir, Name string }
 

@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 		"must be float32 or float64",
 	)
 	check.AtLeast("steps per file", c.StepsPerFile, 0)
-	check.Add(keyref.New(c.KeyURI, stream.RunID{}, [sha256.Size]byte{}).Validate())
+	check.Add(keyref.Ref{KeyURI: c.KeyURI}.Validate())
 	return check.Err()
 }
 
@@ -181,7 +181,8 @@ func (f *writeFn) Setup(ctx context.Context) (err error) {
 	if f.recipe, err = readRecipe(ctx, f.Config.Dir, f.Config.RecipeSHA256); err != nil {
 		return err
 	}
-	f.key, err = keyref.New(f.Config.KeyURI, f.recipe.RunID, f.recipe.ParamsSHA256).Key(ctx, noise.KeyPurpose)
+	root := keyref.Ref{KeyURI: f.Config.KeyURI, RunID: f.recipe.RunID, Params: f.recipe.ParamsSHA256}
+	f.key, err = root.Key(ctx, noise.KeyPurpose)
 	return err
 }
 
