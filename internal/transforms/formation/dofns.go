@@ -26,7 +26,6 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[drawRangeFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawTableFn]())
 	beam.RegisterDoFn(reflect.TypeFor[excludeFn]())
-	beam.RegisterDoFn(reflect.TypeFor[ownedFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawOwnersFn]())
 	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
 	beam.RegisterDoFn(reflect.TypeFor[checkFn]())
@@ -76,7 +75,7 @@ func (*emptyFn) ProcessElement(resolved []byte, emit emitChunk) error {
 }
 
 // drawFn draws the participations of jobs, or their coins, on all cores. It emits events by shard
-// of steps, and coins by bucket of owners.
+// of steps, and coins, or the rows of owners that take part, by bucket of owners.
 type drawFn struct {
 	config                 *Config // nil before the first element
 	participations, owners stream.Key
@@ -97,7 +96,11 @@ func (f *drawFn) begin(ctx context.Context, resolved side) error {
 		if f.participations, err = r.Config.key(ctx, drawPurpose); err != nil {
 			return err
 		}
-		if f.owners, err = r.Config.key(ctx, ownerPurpose); err != nil {
+		purpose := ownerPurpose
+		if r.Config.Spec.Owners != nil { // who draw by their addresses
+			purpose = samplePurpose
+		}
+		if f.owners, err = r.Config.key(ctx, purpose); err != nil {
 			return err
 		}
 		f.config, f.process = &r.Config, r.Config.Spec.Process()
@@ -109,38 +112,36 @@ func (f *drawFn) begin(ctx context.Context, resolved side) error {
 // newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
 func (f *drawFn) newDrawer() *drawer {
 	d := &drawer{
-		src:      stream.NewSource(f.participations),
-		events:   newEventPacker(f.config.shards(), taken),
-		examples: f.config.Examples,
-		rotation: f.config.Spec.Rotation,
-		pools:    f.config.Pools,
+		src:    stream.NewSource(f.participations),
+		events: newEventPacker(f.config.shards(), taken),
+		config: f.config,
 	}
 	d.sampler = f.process.Sampler(d.src)
 	if f.config.needsNames() {
 		d.names = newNamePacker(d.events.shards)
 	}
-	if m := f.config.Spec.MultiOwner; m != nil {
-		d.coins = newCoinPacker(f.owners, f.config.buckets(), m.MinSep)
+	if f.config.Spec.MultiOwner != nil || f.config.Spec.Owners != nil {
+		d.owners = newOwnerPacker(f.owners, f.config.buckets())
 	}
 	return d
 }
 
 // take returns a function that emits an output. The goroutine of the bundle calls it: Beam's
 // emitters must not be called by others.
-func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output) error {
+func (f *drawFn) take(ctx context.Context, events, owners emitChunk) func(output) error {
 	return func(out output) error {
 		emitAll(out.events, events)
-		emitAll(out.coins, coins)
+		emitAll(out.owners, owners)
 		examplesSampled.Add(ctx, out.examples)
 		return out.err
 	}
 }
 
-func (f *drawFn) finish(ctx context.Context, events, coins emitChunk) error {
+func (f *drawFn) finish(ctx context.Context, events, owners emitChunk) error {
 	if f.workers == nil {
 		return nil
 	}
-	err := f.workers.drain(f.take(ctx, events, coins))
+	err := f.workers.drain(f.take(ctx, events, owners))
 	f.stop()
 	return err
 }
@@ -190,7 +191,7 @@ func (f *drawTableFn) ProcessElement(
 	ctx context.Context,
 	rows []byte,
 	resolved side,
-	events, coins emitChunk,
+	events, owners emitChunk,
 	_ func([]byte),
 ) error {
 	if err := f.begin(ctx, resolved); err != nil {
@@ -205,7 +206,7 @@ func (f *drawTableFn) ProcessElement(
 	if f.heldBytes < jobBytes {
 		return ctx.Err()
 	}
-	return f.submit(f.take(ctx, events, coins))
+	return f.submit(f.take(ctx, events, owners))
 }
 
 func (f *drawTableFn) submit(take func(output) error) error {
@@ -217,17 +218,17 @@ func (f *drawTableFn) submit(take func(output) error) error {
 func (f *drawTableFn) FinishBundle(
 	ctx context.Context,
 	_ side,
-	events, coins emitChunk,
+	events, owners emitChunk,
 	tallies func([]byte),
 ) error {
 	if f.workers == nil { // a bundle without elements
 		return nil
 	}
-	if err := f.submit(f.take(ctx, events, coins)); err != nil {
+	if err := f.submit(f.take(ctx, events, owners)); err != nil {
 		return err
 	}
 	f.tally.emit(tallies)
-	return f.finish(ctx, events, coins)
+	return f.finish(ctx, events, owners)
 }
 
 // excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.

@@ -10,19 +10,17 @@ import (
 	"minsep/sampling"
 )
 
-// drawer draws the participations, or the coins, of one job at a time.
+// drawer draws the participations, or the coins, of one job at a time, or packs its rows by owner.
 type drawer struct {
 	src     *stream.Source
 	sampler sampling.Sampler
 	events  *eventPacker
-	names   *namePacker // nil unless the long form needs ids
-	coins   *coinPacker // nil unless the scheme looks at owners
+	names   *namePacker  // nil unless the long form needs ids
+	owners  *ownerPacker // nil unless the scheme looks at owners
+	config  *Config
 	rows    ownergraph.Rows
 	steps   []int32
-
-	examples int64              // rows of the table
-	rotation *sampling.Rotation // nil for other schemes
-	pools    int                // of the table, for rotation
+	rest    []byte // of a record of an owner
 }
 
 // draw draws for the rows of a job: a range of numbers, or encoded rows of a table. It flushes all
@@ -39,14 +37,16 @@ func (d *drawer) draw(j job) output {
 		if out.err = d.drawRows(b); out.err != nil {
 			return out
 		}
-		out.examples += d.rows.Len()
+		if d.config.Spec.Owners == nil { // owners draw later
+			out.examples += d.rows.Len()
+		}
 	}
 	out.events = d.events.flush(out.events)
 	if d.names != nil {
 		out.events = d.names.flush(out.events)
 	}
-	if d.coins != nil {
-		out.coins = d.coins.flush()
+	if d.owners != nil {
+		out.owners = d.owners.flush()
 	}
 	return out
 }
@@ -88,11 +88,15 @@ func (d *drawer) drawRows(b []byte) error {
 	if err := d.rows.UnmarshalBinary(b); err != nil {
 		return err
 	}
-	if err := inTable(&d.rows, d.examples); err != nil {
+	if err := inTable(&d.rows, d.config.Examples); err != nil {
 		return err
 	}
-	if d.rotation != nil {
-		if err := inPools(&d.rows, d.pools); err != nil {
+	if d.config.Spec.Owners != nil {
+		return d.own()
+	}
+	rotation := d.config.Spec.Rotation
+	if rotation != nil {
+		if err := inPools(&d.rows, d.config.Pools); err != nil {
 			return err
 		}
 	}
@@ -101,8 +105,8 @@ func (d *drawer) drawRows(b []byte) error {
 		for c := range d.rows.Copies[i] {
 			// Copies of an example take part by themselves, and may meet in a batch.
 			d.steps = d.sampler.Append(d.steps[:0], d.rows.Examples.Address(d.src, i, c), row)
-			if d.rotation != nil {
-				d.steps = d.rotation.In(d.steps, d.rows.PoolsOf(i), d.pools)
+			if rotation != nil {
+				d.steps = rotation.In(d.steps, d.rows.PoolsOf(i), d.config.Pools)
 			}
 			if len(d.steps) == 0 {
 				continue
@@ -111,8 +115,8 @@ func (d *drawer) drawRows(b []byte) error {
 			if d.names != nil {
 				d.names.add(&d.rows.Examples, i, row, d.steps)
 			}
-			if d.coins != nil {
-				d.coins.addOwners(&d.rows, i, row, d.steps)
+			if d.owners != nil {
+				d.addCoins(i, row)
 			}
 		}
 	}
@@ -129,55 +133,49 @@ func (d *drawer) pack(row int64) {
 	}
 }
 
-// coinPacker gathers the coins of each owner's examples. A record is the owner's address, the row
-// (8 bytes, big endian) and the coins: differences of ascending steps as varints, the first counted
-// from 1-b. The address is a keyed hash of 128 bits, so two of N owners have the same one with
-// probability below N²/2^129.
-type coinPacker struct {
+// addCoins adds d.steps, the coins of row i, to each of its owners. An example without owners is its own
+// owner.
+func (d *drawer) addCoins(i int, row int64) {
+	d.rest = d.rest[:0]
+	last := int32(1 - d.config.Spec.MultiOwner.MinSep)
+	for _, t := range d.steps {
+		d.rest = binary.AppendUvarint(d.rest, uint64(t-last))
+		last = t
+	}
+	start, end := d.rows.OwnersOf(i)
+	for j := start; j < end; j++ {
+		d.owners.add(d.rows.Owners.Address(d.owners.src, j, 0), row, d.rest)
+	}
+	if start == end {
+		d.owners.add(d.rows.Examples.Address(d.owners.src, i, 0), row, d.rest)
+	}
+}
+
+// ownerPacker gathers records of each owner's examples. A record is the owner's address, the row (8
+// bytes, big endian) and more: of coins, the differences of ascending steps as varints, the first
+// counted from 1-b; where owners take part, the example's id if it is needed. The address is a keyed
+// hash of 128 bits, so two of N owners have the same one with probability below N²/2^129.
+type ownerPacker struct {
 	src    *stream.Source
 	packer *packed.Packer
 	number int // of buckets
-	minSep int
 	record []byte
 	chunks []chunk
 }
 
-func newCoinPacker(key stream.Key, buckets, minSep int) *coinPacker {
-	return &coinPacker{
-		src:    stream.NewSource(key),
-		packer: packed.NewPacker(buckets),
-		number: buckets,
-		minSep: minSep,
-	}
+func newOwnerPacker(key stream.Key, buckets int) *ownerPacker {
+	return &ownerPacker{src: stream.NewSource(key), packer: packed.NewPacker(buckets), number: buckets}
 }
 
-func (p *coinPacker) emit(bucket uint32, b []byte) { p.chunks = append(p.chunks, chunk{bucket, b}) }
+func (p *ownerPacker) emit(bucket uint32, b []byte) { p.chunks = append(p.chunks, chunk{bucket, b}) }
 
-func (p *coinPacker) add(owner stream.Address, row int64, coins []int32) {
-	b := append(p.record[:0], owner[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(row))
-	last := int32(1 - p.minSep)
-	for _, t := range coins {
-		b = binary.AppendUvarint(b, uint64(t-last))
-		last = t
-	}
-	p.record = b
-	p.packer.Add(packed.Bucket(owner.Uint64(), p.number), b, p.emit)
+func (p *ownerPacker) add(owner stream.Address, row int64, rest []byte) {
+	p.record = binary.BigEndian.AppendUint64(append(p.record[:0], owner[:]...), uint64(row))
+	p.record = append(p.record, rest...)
+	p.packer.Add(packed.Bucket(owner.Uint64(), p.number), p.record, p.emit)
 }
 
-// addOwners adds the coins of row i to each of its owners. An example without owners is its own
-// owner.
-func (p *coinPacker) addOwners(rows *ownergraph.Rows, i int, row int64, coins []int32) {
-	start, end := rows.OwnersOf(i)
-	for j := start; j < end; j++ {
-		p.add(rows.Owners.Address(p.src, j, 0), row, coins)
-	}
-	if start == end {
-		p.add(rows.Examples.Address(p.src, i, 0), row, coins)
-	}
-}
-
-func (p *coinPacker) flush() []chunk {
+func (p *ownerPacker) flush() []chunk {
 	p.packer.Flush(p.emit)
 	out := p.chunks
 	p.chunks = nil

@@ -182,24 +182,22 @@ func Table(s beam.Scope, shape Shape, resolved, rows beam.PCollection) Drawn {
 	s = s.Scope("formation.Table")
 	side := beam.SideInput{Input: resolved}
 	d := Drawn{Resolved: resolved}
-	switch {
-	case shape.Sequential: // its task checks the rows
+	if shape.Sequential { // its task checks the rows
 		d.Checked = resolved
 		all := beam.GroupByKey(s, beam.AddFixedKey(s, rows))
 		d.group(s, beam.ParDo(s, &fixedTableFn{}, all, side))
-	case shape.ByOwner:
-		owned, tallies := beam.ParDo2(s, &ownedFn{}, rows, side)
-		d.check(s, tallies)
-		d.group(s, beam.ParDo(s, &drawOwnersFn{}, beam.GroupByKey(s, owned), side))
-	default:
-		events, coins, tallies := beam.ParDo3(s, &drawTableFn{}, rows, side)
-		d.check(s, tallies)
-		if shape.Excludes {
-			s := s.Scope("exclude")
-			events = beam.Flatten(s, events, beam.ParDo(s, &excludeFn{}, beam.GroupByKey(s, coins), side))
-		}
-		d.group(s, events)
+		return d
 	}
+	events, owners, tallies := beam.ParDo3(s, &drawTableFn{}, rows, side)
+	d.check(s, tallies)
+	switch {
+	case shape.ByOwner:
+		events = beam.ParDo(s, &drawOwnersFn{}, beam.GroupByKey(s, owners), side)
+	case shape.Excludes:
+		s := s.Scope("exclude")
+		events = beam.Flatten(s, events, beam.ParDo(s, &excludeFn{}, beam.GroupByKey(s, owners), side))
+	}
+	d.group(s, events)
 	return d
 }
 

@@ -11,96 +11,34 @@ import (
 	"minsep/sampling"
 )
 
-// Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws
+// Owners that take part (F4.9): drawTableFn brings the rows of each owner together, drawOwnersFn draws
 // the owner's participations and its examples, and a shard is assembled by owner.
 
-// ownedFn emits the rows of a table by bucket of owners. A record is the owner's address, the row
-// (8 bytes, big endian) and, if ids are needed, the example's id. The address is a keyed hash of
-// 128 bits, so two of N owners have the same one with probability below N²/2^129.
-type ownedFn struct {
-	config *Config // nil before the first element
-	src    *stream.Source
-	packer *packed.Packer // nil before the first element of a bundle
-	tally  tally
-	rows   ownergraph.Rows
-	record []byte
-}
-
-// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
-func (f *ownedFn) begin(ctx context.Context, resolved side) error {
-	if f.packer != nil {
-		return nil
-	}
-	if f.config == nil {
-		r, err := ReadResolved(resolved)
-		if err != nil {
-			return err
-		}
-		key, err := r.Config.key(ctx, samplePurpose)
-		if err != nil {
-			return err
-		}
-		f.config, f.src = &r.Config, stream.NewSource(key)
-	}
-	f.packer = packed.NewPacker(f.config.buckets())
-	return nil
-}
-
-func (f *ownedFn) ProcessElement(
-	ctx context.Context,
-	rows []byte,
-	resolved side,
-	emit emitChunk,
-	_ func([]byte),
-) error {
-	if err := f.begin(ctx, resolved); err != nil {
-		return err
-	}
-	if err := f.tally.add(rows); err != nil {
-		return err
-	}
-	if err := f.rows.UnmarshalBinary(rows); err != nil {
-		return err
-	}
-	if err := inTable(&f.rows, f.config.Examples); err != nil {
-		return err
-	}
-	if got, want := f.rows.Examples.Type, f.config.IDs.Type; f.config.needsNames() && got != want {
+// own packs the decoded rows by owner, with their ids if they are needed. The owners draw.
+func (d *drawer) own() error {
+	if got, want := d.rows.Examples.Type, d.config.IDs.Type; d.names != nil && got != want {
 		return fmt.Errorf("ids of the table are of type %v, the configuration says %v", got, want)
 	}
-	for i := range f.rows.Len() {
+	for i := range d.rows.Len() {
 		// Either of two owners could bring an example: without one of them, it would still take
 		// part.
-		row := f.rows.First + int64(i)
-		start, end := f.rows.OwnersOf(i)
-		if end-start != 1 || f.rows.Copies[i] != 1 {
+		row := d.rows.First + int64(i)
+		start, end := d.rows.OwnersOf(i)
+		if end-start != 1 || d.rows.Copies[i] != 1 {
 			return fmt.Errorf(
 				"row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy",
 				row,
 				end-start,
-				f.rows.Copies[i],
+				d.rows.Copies[i],
 			)
 		}
-		owner := f.rows.Owners.Address(f.src, start, 0)
-		b := append(f.record[:0], owner[:]...)
-		b = binary.BigEndian.AppendUint64(b, uint64(row))
-		if f.config.needsNames() {
-			b = appendID(b, &f.rows.Examples, i)
+		d.rest = d.rest[:0]
+		if d.names != nil {
+			d.rest = appendID(d.rest, &d.rows.Examples, i)
 		}
-		f.record = b
-		f.packer.Add(packed.Bucket(owner.Uint64(), f.config.buckets()), b, emit)
+		d.owners.add(d.rows.Owners.Address(d.owners.src, start, 0), row, d.rest)
 	}
-	return ctx.Err()
-}
-
-func (f *ownedFn) FinishBundle(_ context.Context, _ side, emit emitChunk, tallies func([]byte)) error {
-	if f.packer == nil { // a bundle without elements
-		return nil
-	}
-	f.tally.emit(tallies)
-	err := f.packer.Flush(emit)
-	f.packer = nil
-	return err
+	return nil
 }
 
 // appendID appends id i of a column to a record, as its last field.

@@ -14,7 +14,7 @@ type job struct {
 // output holds the draws of a job.
 type output struct {
 	events   []chunk // by shard of steps
-	coins    []chunk // by bucket of owners
+	owners   []chunk // by bucket of owners
 	examples int
 	err      error
 }
