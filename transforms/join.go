@@ -215,7 +215,7 @@ func (f *joinFn) ProcessElement(
 			)
 		}
 		shard := binary.BigEndian.Uint32(payload)
-		emit(shard, packOne(payload[4:], record))
+		emit(shard, packed.Chunk(payload[4:], record))
 		return ctx.Err()
 	})
 }
@@ -223,12 +223,6 @@ func (f *joinFn) ProcessElement(
 // eachSorted calls f for the records of chunks, in order.
 func eachSorted(dir string, chunks func(*[]byte) bool, f func(record []byte) error) error {
 	return packed.Sort(0, dir, chunks, func(s *packed.Sorter) error { return s.Each(f) })
-}
-
-// packOne returns a chunk of one record, the two parts of which are given.
-func packOne(a, b []byte) []byte {
-	chunk := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(a)+len(b)), uint64(len(a)+len(b)))
-	return append(append(chunk, a...), b...)
 }
 
 // orderFn emits the entries of a shard in the order of their slots.

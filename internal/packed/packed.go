@@ -88,8 +88,20 @@ func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 // AddAlone makes a chunk of one record, which should be about as large as a chunk. It goes to any
 // bucket, also to one that the packer has no room for.
 func (p *Packer) AddAlone(bucket uint32, record []byte, emit Emit) {
-	chunk := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(record)), uint64(len(record)))
-	p.emit(bucket, append(chunk, record...), emit)
+	p.emit(bucket, Chunk(record), emit)
+}
+
+// Chunk returns a chunk of one record, the parts of which are given.
+func Chunk(parts ...[]byte) []byte {
+	n := 0
+	for _, part := range parts {
+		n += len(part)
+	}
+	chunk := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+n), uint64(n))
+	for _, part := range parts {
+		chunk = append(chunk, part...)
+	}
+	return chunk
 }
 
 // room returns the bucket's chunk with capacity for n more bytes. It may emit chunks to make room.

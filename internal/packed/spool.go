@@ -43,9 +43,6 @@ func (s *Spool) Add(record []byte) error {
 	return nil
 }
 
-// Spilled reports whether some records are in the temporary file.
-func (s *Spool) Spilled() bool { return s.size > 0 }
-
 func (s *Spool) spill() (err error) {
 	if s.file == nil {
 		if s.file, err = tempFile(s.Dir, "minsep-spool-*"); err != nil {

@@ -125,7 +125,7 @@ func (c checkpoints) save(ctx context.Context) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	path := store.Join(c.of.Checkpoint, c.name(step))
-	o := store.Options{Mode: manifest.SecretFile, Temp: c.prefix(), Size: c.stream.StateBytes()}
+	o := store.Options{Mode: manifest.SecretFile, Size: c.stream.StateBytes()}
 	if err := store.Write(ctx, path, o, c.stream.WriteCheckpoint); err != nil {
 		return withoutRoom(fmt.Errorf("checkpoint: %w", err), c.of.Checkpoint,
 			"make room, or give another --checkpoint, and begin again at the step that the trainer needs")

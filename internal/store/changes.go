@@ -20,22 +20,8 @@ func changing(kind, path string) {
 	}
 }
 
-// The functions below wrap functions of package os. Every change of a local file or folder by this
-// package goes through them.
-
-// makeDir makes one folder.
-func makeDir(dir string, mode fs.FileMode) error {
-	changing("mkdir", dir)
-	return os.Mkdir(dir, mode)
-}
-
-// makeDirs makes a folder and its parents as far as they are missing.
-func makeDirs(dir string, mode fs.FileMode) error {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		changing("mkdir", dir)
-	}
-	return os.MkdirAll(dir, mode)
-}
+// Every change of a local file or folder by this package calls changing. The functions below do so for
+// changes that several functions make.
 
 // openToWrite opens a file for writing. With O_CREATE in flag it may create the file.
 func openToWrite(path string, flag int, mode fs.FileMode) (*os.File, error) {
@@ -55,26 +41,8 @@ func rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// link gives a file a second name, which must be new.
-func link(from, to string) error {
-	changing("link", to)
-	return os.Link(from, to)
-}
-
 // remove removes a file or an empty folder.
 func remove(path string) error {
 	changing("remove", path)
 	return os.Remove(path)
-}
-
-// removeAll removes a file, or a folder with its contents.
-func removeAll(path string) error {
-	changing("remove", path)
-	return os.RemoveAll(path)
-}
-
-// changeMode changes the permissions of a file or folder.
-func changeMode(path string, mode fs.FileMode) error {
-	changing("chmod", path)
-	return os.Chmod(path, mode)
 }

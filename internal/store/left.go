@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// RemoveLeft removes temporary files that killed processes left in dir. It takes files with an
-// [Options.Temp] that begins with temp, which must not be empty. Files that any process is writing
-// are locked and stay. On a system without locks the user must make sure that no other process
-// writes to dir. An object store has no such files.
-func RemoveLeft(ctx context.Context, dir, temp string) error {
+// RemoveLeft removes temporary files that killed processes left in dir while they wrote files with
+// names that begin with prefix. Files that any process is writing are locked and stay. On a system
+// without locks the user must make sure that no other process writes to dir. An object store has no
+// such files.
+func RemoveLeft(ctx context.Context, dir, prefix string) error {
 	if !isLocal(dir) {
 		return nil
 	}
@@ -23,7 +23,7 @@ func RemoveLeft(ctx context.Context, dir, temp string) error {
 		return err
 	}
 	for _, e := range list {
-		if strings.HasPrefix(e.Name, TempPrefix+temp) {
+		if strings.HasPrefix(e.Name, TempPrefix+prefix) {
 			if err := removeLeft(filepath.Join(localPath(dir), e.Name)); err != nil {
 				return err
 			}
@@ -32,16 +32,19 @@ func RemoveLeft(ctx context.Context, dir, temp string) error {
 	return nil
 }
 
-// createTemp makes and locks a temporary file for the file base in dir. With [Options.Temp] the
-// name is random. Without it the name follows from base, unless somebody is writing base already:
-// so the next writer of base removes the file that a killed process left.
-func createTemp(dir, base string, o Options) (path string, f *os.File, err error) {
-	path = filepath.Join(dir, writeName(base))
-	if o.Temp != "" || len(writeName(base)) > maxName || removeLeft(path) != nil {
-		path = randomTemp(dir, o)
+// createTemp makes and locks a temporary file for the file base in dir. The name follows from base, so
+// that the next writer of base removes the file that a killed process left, unless somebody is writing
+// base already.
+func createTemp(dir, base string, mode fs.FileMode) (path string, f *os.File, err error) {
+	const maxName, suffix = 255, 27 // bytes of a file's name, and of a random end
+	name := TempPrefix + base
+	random := func() string { return filepath.Join(dir, name[:min(len(name), maxName-suffix)]+"-"+rand.Text()) }
+	path = filepath.Join(dir, name)
+	if len(name) > maxName || removeLeft(path) != nil {
+		path = random()
 	}
-	for ; ; path = randomTemp(dir, o) {
-		f, err = openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode)
+	for ; ; path = random() {
+		f, err = openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -55,17 +58,6 @@ func createTemp(dir, base string, o Options) (path string, f *os.File, err error
 		}
 		f.Close() // before it was locked, another process took it for a left one, and is removing it
 	}
-}
-
-// maxName is the largest number of bytes in the name of a file.
-const maxName = 255
-
-// writeName returns the name of a file while it is being written.
-func writeName(base string) string { return TempPrefix + "write-" + base }
-
-// randomTemp returns a temporary path that no other process uses.
-func randomTemp(dir string, o Options) string {
-	return filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
 }
 
 // removeLeft removes the local file at path unless somebody is writing it.

@@ -80,7 +80,7 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 	if o.InPlace {
 		return writeInPlace(path, o.Mode, write)
 	}
-	temp, f, err := createTemp(filepath.Dir(path), filepath.Base(path), o)
+	temp, f, err := createTemp(filepath.Dir(path), filepath.Base(path), o.Mode)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,8 @@ func place(temp, path string, onlyNew bool) error {
 	if done, err := renameNew(temp, path); done {
 		return err
 	}
-	if err := link(temp, path); err != nil { // which fails if the name exists
+	changing("link", path)
+	if err := os.Link(temp, path); err != nil { // which fails if the name exists
 		return err
 	}
 	return remove(temp)
@@ -166,7 +167,7 @@ func (local) Stat(_ context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	of := Info{Size: info.Size(), Dir: info.IsDir(), Modified: info.ModTime()}
+	of := Info{Size: info.Size(), Dir: info.IsDir()}
 	if runtime.GOOS != "windows" {
 		of.Mode = info.Mode().Perm()
 	}
@@ -202,10 +203,14 @@ func makeFolder(dir string, parentMode, mode fs.FileMode) (made bool, err error)
 		}
 		parents = append(parents, filepath.Dir(at))
 	}
-	if err := makeDirs(filepath.Dir(dir), parentMode); err != nil {
+	if len(parents) > 1 {
+		changing("mkdir", filepath.Dir(dir))
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), parentMode); err != nil {
 		return false, err
 	}
-	if err = makeDir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	changing("mkdir", dir)
+	if err = os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err
 	}
 	made = err == nil
@@ -230,7 +235,10 @@ func (local) Remove(_ context.Context, name string) error {
 }
 
 // RemoveAll implements [FS].
-func (local) RemoveAll(_ context.Context, name string) error { return removeAll(localPath(name)) }
+func (local) RemoveAll(_ context.Context, name string) error {
+	changing("remove", localPath(name))
+	return os.RemoveAll(localPath(name))
+}
 
 func (local) Move(_ context.Context, from, to string) error {
 	return rename(localPath(from), localPath(to))

@@ -81,7 +81,7 @@ func TestLinksAreNotWritten(t *testing.T) {
 // of others and finished files stay.
 func TestRemoveLeft(t *testing.T) {
 	dir := t.TempDir()
-	left, others, whole := filepath.Join(dir, store.TempPrefix+"mine-1"), filepath.Join(dir, store.TempPrefix+"yours-1"), filepath.Join(dir, "whole")
+	left, others, whole := filepath.Join(dir, store.TempPrefix+"mine-1"), filepath.Join(dir, store.TempPrefix+"yours-1"), filepath.Join(dir, "mine-whole")
 	for _, name := range []string{left, others} {
 		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestRemoveLeft(t *testing.T) {
 		return names
 	}
 	for range 2 { // a finished file is replaced too
-		err := store.Write(t.Context(), whole, store.Options{Mode: 0o600, Temp: "mine-"}, func(w io.Writer) error {
+		err := store.Write(t.Context(), whole, store.Options{Mode: 0o600}, func(w io.Writer) error {
 			if err := store.RemoveLeft(t.Context(), "file://"+dir, "mine-"); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestRemoveLeft(t *testing.T) {
 	if err := store.RemoveLeft(t.Context(), dir, "mine-"); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(); !slices.Equal(got, []string{filepath.Base(others), "whole"}) {
+	if got := names(); !slices.Equal(got, []string{filepath.Base(others), "mine-whole"}) {
 		t.Errorf("left are %v", got)
 	}
 	if err := store.RemoveLeft(t.Context(), filepath.Join(dir, "none"), "mine-"); !errors.Is(err, fs.ErrNotExist) {
@@ -132,10 +132,10 @@ func TestRemoveLeftWhileFilesAreWritten(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				text := []byte(fmt.Sprint(writer))
-				if err := store.WriteFile(t.Context(), filepath.Join(dir, fmt.Sprint("f", writer)), store.Options{Mode: 0o600, Temp: "mine-"}, text); err != nil {
+				if err := store.WriteFile(t.Context(), filepath.Join(dir, fmt.Sprint("f", writer)), store.Options{Mode: 0o600}, text); err != nil {
 					t.Error(err)
 				}
-				if err := store.RemoveLeft(t.Context(), dir, "mine-"); err != nil {
+				if err := store.RemoveLeft(t.Context(), dir, "f"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -264,7 +264,7 @@ func TestLeftOfTheSameFile(t *testing.T) {
 				t.Errorf("New %v: left are %v, %v", o.New, list, err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, store.TempPrefix+"write-f"), []byte("left"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, store.TempPrefix+"f"), []byte("left"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.WriteFile(t.Context(), path, o, []byte("whole")); err != nil {

@@ -18,11 +18,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 
 	"minsep/internal/parallel"
@@ -50,10 +50,9 @@ type File interface {
 
 // Info describes a file or folder.
 type Info struct {
-	Size     int64     // of a file
-	Dir      bool      // whether it is a folder; in an object store, a name with objects below it
-	Version  string    // see [File]
-	Modified time.Time // time of the last write to a local file; zero in an object store
+	Size    int64  // of a file
+	Dir     bool   // whether it is a folder; in an object store, a name with objects below it
+	Version string // see [File]
 
 	// Mode has the permissions of a local file or folder; 0 in an object store and on Windows.
 	Mode fs.FileMode
@@ -68,11 +67,6 @@ type Entry struct {
 // Options say how a file is written.
 type Options struct {
 	Mode fs.FileMode // of a local file; an object's readers are up to its bucket's policy
-
-	// Temp is a part of the temporary name of a local file: [TempPrefix], Temp and a random suffix.
-	// It tells who may remove the file that a killed process left: see [RemoveLeft]. If it is "",
-	// the next writer of the same file removes it.
-	Temp string
 
 	// Size is a lower bound on the number of bytes to be written; 0 if unknown. A store that cannot
 	// hold so many refuses them with [ErrTooLarge] before the first one.
@@ -323,7 +317,8 @@ func Chmod(dir string, mode fs.FileMode) error {
 	if !isLocal(dir) {
 		return nil
 	}
-	return changeMode(localPath(dir), mode)
+	changing("chmod", dir)
+	return os.Chmod(localPath(dir), mode)
 }
 
 // List returns the names in a folder, in order.

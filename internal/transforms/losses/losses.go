@@ -108,7 +108,7 @@ func (f *sumFn) Setup() (err error) {
 
 func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byte)) error {
 	done := ledger.Entry{}
-	if err := decode(unit, &done.Unit); err != nil {
+	if err := strictjson.Unmarshal(unit, &done.Unit); err != nil {
 		return err
 	}
 	if !workers.has(trial{f.hash, done.Unit.Candidate, done.Unit.Trial}) {
@@ -273,7 +273,7 @@ func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) er
 		if err != nil {
 			return err
 		}
-		if err := decode(b, &all[i]); err != nil {
+		if err := strictjson.Unmarshal(b, &all[i]); err != nil {
 			return fmt.Errorf("%s: %w", paths[i], err)
 		}
 		return nil
@@ -284,16 +284,6 @@ func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) er
 	if err := add(all); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // another process may have collected it: not an error
-	if err != nil {
-		return err
-	}
-	return nil
-}
-
-func decode(b []byte, v any) error {
-	if err := strictjson.Unmarshal(b, v); err != nil {
-		return err
-	}
-	return nil
+	// Another process may have collected a file already, which is no error.
+	return store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) })
 }

@@ -162,9 +162,7 @@ func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
 			if err != nil {
 				return err
 			}
-			record := binary.AppendUvarint(make([]byte, 0, len(rows)+16), uint64(8+len(rows)))
-			record = binary.BigEndian.AppendUint64(record, uint64(first))
-			return sorted.Add(append(record, rows...))
+			return sorted.Add(packed.Chunk(binary.BigEndian.AppendUint64(nil, uint64(first)), rows))
 		})
 		if err != nil {
 			return err
