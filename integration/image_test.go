@@ -70,8 +70,9 @@ func TestImage(t *testing.T) {
 	if _, err := exec.LookPath("buildah"); err != nil {
 		t.Skip("buildah is not here: on Debian, as root, apt-get install buildah")
 	}
-	dist, out := t.TempDir(), t.TempDir()
-	if out, err := exec.Command("make", "--no-print-directory", "-C", "..", "image", "DIST="+dist, "IMAGE="+out).CombinedOutput(); err != nil {
+	wheel, _ := makeWheels(t)
+	out := t.TempDir() // from the wheel that is there: -o
+	if out, err := exec.Command("make", "--no-print-directory", "-C", "..", "-o", "wheels", "image", "DIST="+filepath.Dir(wheel), "IMAGE="+out).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	layout := filepath.Join(out, "layout")

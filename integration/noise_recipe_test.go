@@ -87,12 +87,12 @@ assert not contribution(np.zeros(3), 1, 2.0**-20).any()
 // types, with a grid and without; with another key it must fail.
 func TestNoiseShardsInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
-	for _, words := range []noise.Words{noise.AES128, noise.ChaCha12} {
-		for _, dtype := range []manifest.DType{manifest.DFloat32, manifest.DFloat64} {
-			for _, grid := range []noise.Grid{0, noise.NoGrid} {
-				t.Run(fmt.Sprintf("%s %s %v", words, dtype, grid), func(t *testing.T) { shardsInPython(t, python, words, dtype, grid) })
-			}
-		}
+	for _, c := range []struct {
+		words noise.Words
+		dtype manifest.DType
+		grid  noise.Grid
+	}{{noise.AES128, manifest.DFloat32, 0}, {noise.AES128, manifest.DFloat64, noise.NoGrid}, {noise.ChaCha12, manifest.DFloat32, noise.NoGrid}, {noise.ChaCha12, manifest.DFloat64, 0}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) { shardsInPython(t, python, c.words, c.dtype, c.grid) })
 	}
 }
 

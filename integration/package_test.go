@@ -26,7 +26,7 @@ func newWheel(t *testing.T, python string) string {
 	}
 	dir := t.TempDir()
 	wheels, site := filepath.Join(dir, "wheels"), filepath.Join(dir, "site")
-	if out, err := hatchling(python, source, wheels, "MINSEP_PLATFORM=none"); err != nil {
+	if out, err := hatchling(python, "wheel", source, wheels, "MINSEP_PLATFORM=none"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	built, err := filepath.Glob(filepath.Join(wheels, "minsep-*-py3-none-any.whl"))

@@ -5,7 +5,6 @@ package integration
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -26,22 +25,7 @@ func TestUserWithoutName(t *testing.T) {
 	if environment == nil {
 		t.Fatal("the Containerfile sets no environment")
 	}
-	dir, err := os.MkdirTemp("", "minsep-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(dir, "minsep")
-	// The flags and the environment of make wheels, so that both take what is compiled from one cache.
-	build := exec.Command("go", "build", "-trimpath", "-tags=disable_grpc_modules", "-ldflags=-s -w", "-o", bin, "minsep/cmd/minsep")
-	build.Dir = ".."
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := buildCommand(t)
 	run := func(env []string) ([]byte, error) {
 		c := exec.Command(bin, "--version")
 		c.Env = env

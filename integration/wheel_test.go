@@ -3,26 +3,36 @@ package integration
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // maxWheel is how large a wheel may be, in bytes.
 const maxWheel = 30_000_000
 
-// makeWheels runs make wheels for this machine, into a folder of its own, and returns the wheel and
-// the source.
-func makeWheels(t *testing.T) (wheel, source string) {
-	t.Helper()
-	dist := t.TempDir()
+// madeWheels is the folder to which make wheels has written, once for all tests, what is for this machine.
+var madeWheels = sync.OnceValues(func() (dist string, err error) {
+	dist = filepath.Join(commandFolder, "dist")
 	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "wheels", "DIST="+dist)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return dist, nil
+})
+
+// makeWheels returns the wheel and the source that make wheels writes.
+func makeWheels(t *testing.T) (wheel, source string) {
+	t.Helper()
+	dist, err := madeWheels()
+	if err != nil {
+		t.Fatal(err)
 	}
 	found := func(pattern string) string {
 		names, err := filepath.Glob(filepath.Join(dist, pattern))
@@ -37,7 +47,7 @@ func makeWheels(t *testing.T) (wheel, source string) {
 // TestWheel goes the way of a trainer who has Python and no Go, from make wheels on: the wheel is
 // installed into a new virtual environment, whose command makes a plan and runs it, up to a trained
 // model and a report. The wheel is as small as promised, says what is in it, and is the same when
-// it is built again, or from its source in another folder.
+// it is built from its source in another folder; so is the source when it is packed again.
 func TestWheel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds wheels and trains: not with -short")
@@ -59,15 +69,14 @@ func TestWheel(t *testing.T) {
 		if out, err := exec.Command("tar", "-xzf", source, "-C", dir, "--strip-components=1").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if out, err := hatchling(python, dir, dir); err != nil {
+		if out, err := hatchling(python, "wheel", dir, dir); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		same(t, wheel, filepath.Join(dir, filepath.Base(wheel)))
-	})
-	t.Run("again", func(t *testing.T) {
-		wheelAgain, sourceAgain := makeWheels(t)
-		same(t, wheel, wheelAgain)
-		same(t, source, sourceAgain)
+		if out, err := hatchling(python, "sdist", filepath.Join(root, "python"), dir); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		same(t, source, filepath.Join(dir, filepath.Base(source)))
 	})
 
 	dir := newClone(t, "/nonexistent") // no command but the wheel's
@@ -150,9 +159,9 @@ func testWheelContents(t *testing.T, wheel string) {
 	}
 }
 
-// hatchling builds the wheel of the source in a folder.
-func hatchling(python, folder, to string, env ...string) (out []byte, err error) {
-	cmd := exec.Command(python, "-m", "hatchling", "build", "-t", "wheel", "-d", to)
+// hatchling builds the wheel or the archive of the source in a folder.
+func hatchling(python, kind, folder, to string, env ...string) (out []byte, err error) {
+	cmd := exec.Command(python, "-m", "hatchling", "build", "-t", kind, "-d", to)
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
 	return cmd.CombinedOutput()
 }
@@ -170,13 +179,13 @@ func TestWheelRefused(t *testing.T) {
 		{"../python", "PATH=" + alone, "go: not found: this builds the command and needs Go 1.26"},
 		{alone, "MINSEP_PLATFORM=linux/amd64", "has not the source of the command"},
 	} {
-		out, err := hatchling(python, c.folder, t.TempDir(), c.env)
+		out, err := hatchling(python, "wheel", c.folder, t.TempDir(), c.env)
 		if err == nil || !strings.Contains(string(out), c.said) || !strings.Contains(string(out), "MINSEP_PLATFORM=none makes a package without the command") {
 			t.Errorf("%s in %s: %v\n%s", c.env, c.folder, err, out)
 		}
 	}
 	dist := t.TempDir()
-	out, err := hatchling(python, alone, dist, "MINSEP_PLATFORM=none")
+	out, err := hatchling(python, "wheel", alone, dist, "MINSEP_PLATFORM=none")
 	if names, _ := filepath.Glob(filepath.Join(dist, "minsep-*-py3-none-any.whl")); err != nil || len(names) != 1 {
 		t.Errorf("a package without the command: %q, %v\n%s", names, err, out)
 	}

@@ -16,7 +16,7 @@ type claim struct {
 //
 //	F4.2, the recursion of two examples   two an owner: σ .671 in place of .573
 //	F5.5r, the bound of N_3               rotation 1800/7200: .709 in place of .694; 138/1000, 8 pools: .8 % less
-//	F4.10, plain samples of drawn ratios  two, eight, sampled and 500 owners: the same; went
+//	plain samples of drawn ratios         two, eight, sampled and 500 owners: the same; went
 //	F5.4, tangents                        500 owners: 5.18 in place of 4.53; eight an owner: no certificate
 //	F5.9, merged labels                   eight an owner: no certificate; two an owner: the same
 //	F5.14, parts of the run               one pass of 10000, 16 bands, ε 2: .705 in place of .687; 256 bands, ε 2 and 1:
