@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"minsep/internal/accounting"
@@ -141,37 +140,7 @@ func (a Account) Validate() error {
 		a.MaxPerOwner,
 		"must be left out with unit example, which protects no owner of several examples",
 	)
-	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
-	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
-	c.Require(
-		len(a.AlsoEpsilon) <= calibration.MostAlso,
-		"also epsilon",
-		len(a.AlsoEpsilon),
-		fmt.Sprintf("must be at most %d numbers", calibration.MostAlso),
-	)
-	for i, epsilon := range a.AlsoEpsilon {
-		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
-		c.Require(
-			epsilon != a.Epsilon,
-			"also epsilon",
-			epsilon,
-			fmt.Sprintf(
-				"must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one",
-				epsilon,
-			),
-		)
-		c.Require(
-			!slices.Contains(a.AlsoEpsilon[:i], epsilon),
-			"also epsilon",
-			epsilon,
-			fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon),
-		)
-	}
-	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
-	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
-	if a.NoiseMultiplier != 0 {
-		c.Positive("noise multiplier", a.NoiseMultiplier)
-	}
+	c.Add(a.problem(accounting.Run{}).ValidateClaim())
 	return c.Err()
 }
 

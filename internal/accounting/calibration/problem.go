@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -57,16 +56,11 @@ const MostAlso = 16
 // pld.Options cut off; by samples at which neither they nor moments prove anything.
 const leastComposed, leastSampled = 1e-18, 1e-40
 
-// Validate reports every fault. It does not say whether the combination can be accounted for.
-func (p Problem) Validate() error {
+// ValidateClaim reports every fault of the claim and of its budget, which can be seen without the
+// run.
+func (p Problem) ValidateClaim() error {
 	c := param.Checker{}
-	c.Add(p.Run.Validate())
-	c.Require(
-		p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1),
-		"epsilon",
-		p.Epsilon,
-		"must be a finite number, at least 0",
-	)
+	c.Require(p.Epsilon >= 0 && p.Epsilon <= 1e6, "epsilon", p.Epsilon, "must be from 0 to 1e6")
 	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
 	c.Require(
 		len(p.AlsoEpsilon) <= MostAlso,
@@ -75,25 +69,39 @@ func (p Problem) Validate() error {
 		fmt.Sprintf("must be at most %d numbers", MostAlso),
 	)
 	for i, epsilon := range p.AlsoEpsilon {
+		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
 		c.Require(
-			epsilon >= 0 && !math.IsInf(epsilon, 1),
+			epsilon != p.Epsilon,
 			"also epsilon",
 			epsilon,
-			"must be finite numbers, at least 0",
+			fmt.Sprintf(
+				"must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one",
+				epsilon,
+			),
 		)
 		c.Require(
-			epsilon != p.Epsilon && !slices.Contains(p.AlsoEpsilon[:i], epsilon),
+			!slices.Contains(p.AlsoEpsilon[:i], epsilon),
 			"also epsilon",
 			epsilon,
-			"must be other numbers than epsilon, each once",
+			fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon),
 		)
 	}
 	c.Require(p.Samples == 0 || p.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
+	if p.NoiseMultiplier != 0 {
+		c.Positive("noise multiplier", p.NoiseMultiplier)
+	}
+	return c.Err()
+}
+
+// Validate reports every fault. It does not say whether the combination can be accounted for.
+func (p Problem) Validate() error {
+	c := param.Checker{}
+	c.Add(p.Run.Validate())
+	c.Add(p.ValidateClaim())
 	method, err := p.Run.Method()
 	switch {
 	case p.NoiseMultiplier != 0:
-		c.Positive("noise multiplier", p.NoiseMultiplier)
 	case err != nil: // is told by Plan
 	case method == accounting.PLD:
 		c.Require(
