@@ -175,7 +175,7 @@ hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minse
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
 RACE := ./internal/store ./internal/noise ./internal/montecarlo ./internal/montecarlo/tilt ./internal/manifest ./internal/idcolumn
-RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
+RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|RowsByRows|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
 
 race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" > /dev/null; then \

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/internal/stattest"
 	"minsep/sampling"
 )
 
@@ -30,36 +29,6 @@ func epochDistribution(n, b, epoch int) []float64 {
 		walk(r, 0, 1/float64(epoch))
 	}
 	return distribution
-}
-
-// TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every
-// full epoch, the number of participants of every step, and the joint distribution of the places in
-// two epochs.
-func TestEpochsAreKept(t *testing.T) {
-	const n, b, epoch, examples = 330, 32, 50, 30000
-	s := sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: epoch}
-	counts := make([]int, n)
-	draws(s, "epochs", examples, func(_ int, steps []int32) {
-		if breaksMinSep(steps, b) {
-			t.Fatalf("steps %v break min-sep %d", steps, b)
-		}
-		in := make([]int, n/epoch+1)
-		for _, step := range steps {
-			in[step/epoch]++
-			counts[step]++
-		}
-		if in[len(in)-1] > 1 || slices.ContainsFunc(in[:n/epoch], func(c int) bool { return c != 1 }) {
-			t.Fatalf("steps %v: not once in every epoch", steps)
-		}
-	})
-	for step, c := range counts {
-		if err := stattest.Count(c, examples, 1.0/epoch); err != nil {
-			t.Errorf("step %d: %v", step, err)
-		}
-	}
-	if stattest.Count(counts[0]+counts[epoch], 2*examples, 1.2/epoch) == nil {
-		t.Error("cannot be told from 20 % more at the first steps of epochs")
-	}
 }
 
 // TestEpochBatchSize: the epoch of a batch size, and what is refused.

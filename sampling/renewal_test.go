@@ -96,16 +96,6 @@ func TestCyclicPublicPartitionIsTheRow(t *testing.T) {
 	})
 }
 
-// breaksMinSep reports whether a step is less than minSep after the one before it.
-func breaksMinSep(steps []int32, minSep int) bool {
-	for i := 1; i < len(steps); i++ {
-		if int(steps[i]-steps[i-1]) < minSep {
-			return true
-		}
-	}
-	return false
-}
-
 // TestCopiesAndExamplesAreIndependent counts coincidences in one step of two copies and of two
 // neighbouring examples.
 func TestCopiesAndExamplesAreIndependent(t *testing.T) {
@@ -177,38 +167,6 @@ func tableOf(t *testing.T, s sampling.Scheme) *sampling.Table {
 		t.Fatal(err)
 	}
 	return table
-}
-
-// TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the
-// binomial distribution that would hold if steps were independent: its variance is larger, so it is
-// caught by the spread over many trainings.
-func TestTotal(t *testing.T) {
-	const n, b, p, examples = 2000, 64, 0.02, 20000
-	for _, warm := range []bool{true, false} {
-		s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}
-		mean, variance := tableOf(t, s).TotalMoments(1)
-		total, squares := 0.0, 0.0
-		draws(s, fmt.Sprint("total", warm), examples, func(_ int, steps []int32) {
-			total += float64(len(steps))
-			squares += (float64(len(steps)) - mean) * (float64(len(steps)) - mean)
-		})
-		most := float64(n/b + 1)
-		m, v := tableOf(t, s).TotalMoments(examples)
-		if err := stattest.Sum(total, m, v, most); err != nil {
-			t.Errorf("warm %v: %v", warm, err)
-		}
-		if stattest.Sum(total, m*1.01, v, most) == nil {
-			t.Errorf("warm %v: a mean 1 %% higher is not found out", warm)
-		}
-		// A square deviation is at most most² and has at most most² times the variance as its own.
-		fourth := most * most * variance
-		if err := stattest.Sum(squares, variance*examples, fourth*examples, most*most); err != nil {
-			t.Errorf("warm %v, spread: %v", warm, err)
-		}
-		if binomial := mean * (1 - s.Rate()); stattest.Sum(squares, binomial*examples, fourth*examples, most*most) == nil {
-			t.Errorf("warm %v: the spread cannot be told from independent steps", warm)
-		}
-	}
 }
 
 func TestBatchSizes(t *testing.T) {

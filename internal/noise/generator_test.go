@@ -143,45 +143,6 @@ func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
 	return z[:steps*width]
 }
 
-// TestSplitsGiveTheSameValues makes the same noise in one piece, in shards of all widths, in calls
-// of all lengths, and with several workers.
-func TestSplitsGiveTheSameValues(t *testing.T) { eachWords(t, splitsGiveTheSameValues) }
-
-func splitsGiveTheSameValues(t *testing.T, words Words) {
-	const steps, width = 70, 301
-	for name, s := range strategies(steps) {
-		t.Run(name, func(t *testing.T) {
-			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1, Words: words})
-			whole := make([]float32, steps*width)
-			g := generator(t, r, 0, width)
-			g.Workers = 1
-			if err := g.Fill32(whole); err != nil {
-				t.Fatal(err)
-			}
-			rng := rand.New(rand.NewPCG(5, 6))
-			for lo := int64(0); lo < width; {
-				hi := min(width, lo+1+rng.Int64N(60))
-				part := generator(t, r, lo, hi)
-				part.Workers = 1 + rng.IntN(3)
-				for part.Step() < steps {
-					first := part.Step()
-					rows := make([]float64, part.Width()*(1+rng.IntN(steps-first)))
-					if err := part.Fill64(rows); err != nil {
-						t.Fatal(err)
-					}
-					for i, v := range rows {
-						step, c := first+i/part.Width(), lo+int64(i%part.Width())
-						if want := whole[step*width+int(c)]; float32(v) != want || float64(want) != v {
-							t.Fatalf("step %d, coordinate %d: %v in a part, %v in the whole", step, c, v, want)
-						}
-					}
-				}
-				lo = hi
-			}
-		})
-	}
-}
-
 // TestSeek goes to steps on the way, and back if the noise is restartable; and tells how far it is.
 func TestSeek(t *testing.T) { eachWords(t, seek) }
 

@@ -49,11 +49,13 @@ func encoded(all []float64, coordinates, lo, hi, step int) (out []byte) {
 
 // TestRowsByRows: rows are the same however few bytes of steps are known ahead and wherever tiles
 // must stop, and a row after the last is refused.
-func TestRowsByRows(t *testing.T) {
+func TestRowsByRows(t *testing.T) { eachWords(t, rowsByRows) }
+
+func rowsByRows(t *testing.T, words Words) {
 	const steps, coordinates = 37, 4700
 	rng := rand.New(rand.NewPCG(7, 7))
 	for name, strategy := range strategies(steps) {
-		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1, Words: words})
 		all := generated(t, r)
 		for i, c := range [][2]int{{0, 1}, {15, 17}, {3, 40}, {17, 16 + 4096}, {0, coordinates}} {
 			s, err := r.Generator(r.Key(testRoot(t), r.RunID), int64(c[0]), int64(c[1]))
@@ -114,24 +116,32 @@ func stepsHaveWordsOfTheirOwn(t *testing.T, words Words) {
 	}
 }
 
-// TestManyPieces has rows of several pieces, made by several goroutines, with and without
-// vector instructions.
+// TestManyPieces: rows of several pieces, made by several goroutines, are those of parts of one piece.
 func TestManyPieces(t *testing.T) {
-	const steps, coordinates = 6, 2*pieceValues + 33
+	const steps, first, lo, hi, part = 6, 2, 1, 2*pieceValues + 32, 40_000
 	all := strategies(steps)
-	for _, name := range []string{"toeplitz 5", "inverse 6", "identity", "blt"} {
-		r := bind(t, Config{Strategy: all[name], Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
-		s := generator(t, r, 1, coordinates-1)
+	rows := func(r *Recipe, from, to int64) []byte {
+		s := generator(t, r, from, to)
 		s.Workers = 3
-		if err := s.Seek(t.Context(), 2, func(int) {}); err != nil {
+		if err := s.Seek(t.Context(), first, func(int) {}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := write32(s, steps)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(out, encoded(generated(t, r), coordinates, 1, coordinates-1, 2)) {
-			t.Errorf("%s: other bits", name)
+		return out
+	}
+	for _, name := range []string{"toeplitz 5", "inverse 6", "identity", "blt"} {
+		r := bind(t, Config{Strategy: all[name], Coordinates: hi + 1, NoiseMultiplier: 1.5, ClipNorm: 1})
+		whole := rows(r, lo, hi)
+		for from := int64(lo); from < hi; from += part {
+			to := min(hi, from+part)
+			for row, of := range slices.Collect(slices.Chunk(rows(r, from, to), int(4*(to-from)))) {
+				if start := 4 * (row*(hi-lo) + int(from) - lo); !bytes.Equal(of, whole[start:start+len(of)]) {
+					t.Errorf("%s: step %d, coordinates from %d on: other bits", name, first+row, from)
+				}
+			}
 		}
 	}
 }
