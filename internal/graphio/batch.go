@@ -25,12 +25,12 @@ type Batch struct {
 // batcher collects edges and hands full batches on. After a fault it hands nothing on.
 type batcher struct {
 	Batch
-	faults
-	ctx   context.Context
-	split *Split
-	emit  func(*Batch) error
-	size  int64 // of the file
-	taken int64 // units so far
+	faults []error
+	ctx    context.Context
+	split  *Split
+	emit   func(*Batch) error
+	size   int64 // of the file
+	taken  int64 // units so far
 	// before is the place at which the split's first line begins: lines of faults are counted from
 	// there until countFrom.
 	before int64
@@ -126,7 +126,7 @@ func (b *batcher) flush() error {
 		return errTooMany // whatever follows
 	}
 	err := b.compareFolder()
-	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
+	if err == nil && len(b.faults) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
 		err = b.emit(&b.Batch)
 	}
 	b.reset()
@@ -155,7 +155,8 @@ func (b *batcher) compareFolder() error {
 // fault records a fault at a line and returns errTooMany when there is no room for another.
 func (b *batcher) fault(f *Fault) error {
 	f.File, f.Number = b.split.Path, b.split.Number
-	if !b.add(f) {
+	b.faults = append(b.faults, f)
+	if len(b.faults) == MaxFaults {
 		return errTooMany
 	}
 	return nil
@@ -247,7 +248,7 @@ func (b *batcher) appendValue(column int, v value, place func(column int) *Fault
 
 // countFrom turns line numbers within the split into line numbers of the file.
 func (b *batcher) countFrom(f File) {
-	if len(b.list) == 0 || b.before == 0 {
+	if len(b.faults) == 0 || b.before == 0 {
 		return
 	}
 	lines := int64(0)
@@ -260,7 +261,7 @@ func (b *batcher) countFrom(f File) {
 			break
 		}
 	}
-	for _, err := range b.list {
+	for _, err := range b.faults {
 		if fault := err.(*Fault); fault.Line > 0 {
 			fault.Line += lines
 		}

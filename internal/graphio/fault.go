@@ -1,7 +1,6 @@
 package graphio
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -62,14 +61,3 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // MaxFaults is the number of faults after which the reading of a split gives up.
 const MaxFaults = 10
-
-// faults collects the faults of one split.
-type faults struct{ list []error }
-
-// add records f, and reports whether there is room for more.
-func (c *faults) add(f *Fault) bool {
-	c.list = append(c.list, f)
-	return len(c.list) < MaxFaults
-}
-
-func (c *faults) err() error { return errors.Join(c.list...) }

@@ -90,7 +90,7 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if fault := s.unchanged(f); fault != nil { // and everything read is worth nothing, faults included
 		return errors.Join(fault, f.Close())
 	}
-	return errors.Join(b.err(), err, f.Close())
+	return errors.Join(errors.Join(b.faults...), err, f.Close())
 }
 
 // part decodes the part.

@@ -2,7 +2,6 @@ package contribution
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"minsep/internal/ownergraph"
@@ -95,12 +94,10 @@ func (c *Config) sort(chunks func(*[]byte) bool, body func(*packed.Sorter) error
 	return packed.Sort(c.SortMemory, c.TempDir, chunks, body)
 }
 
-// ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.
-var ErrIDTypes = errors.New("conflicting id types")
-
+// checkTypes refuses a batch of edges with ids of other types than the configured ones.
 func (c *Config) checkTypes(e *ownergraph.Edges) error {
 	if e.Examples.Type != c.Examples || e.Owners.Type != c.Owners {
-		return fmt.Errorf("%w: edges of %v and %v ids among edges of %v and %v ids", ErrIDTypes,
+		return fmt.Errorf("conflicting id types: edges of %v and %v ids among edges of %v and %v ids",
 			e.Examples.Type, e.Owners.Type, c.Examples, c.Owners)
 	}
 	return nil
