@@ -70,7 +70,7 @@ func TestTruncatedMechanisms(t *testing.T) {
 					t.Errorf("%v, removed: direction %d has %.5g, without truncation %.5g, cost %v", c, i, removed[i], pair[i], cost[i])
 				}
 			}
-			if method == PLD && at < 60 { // of many cases proofs take long
+			if method == PLD && at < 60 && steps < 3 { // proofs take long, and cells of four steps are coarse
 				whole := provenBy(t, c.run.Untruncated(), c)
 				for i := range whole {
 					if whole[i] < pair[i]*(1-1e-6) || whole[i] > pair[i]*1.03+2e-4 {
