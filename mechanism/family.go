@@ -105,10 +105,9 @@ const maxWholeSteps = 1 << 12
 
 // Parameter is the free parameter of a family. Families may share one.
 type Parameter struct {
-	Name   string  // of its field in [Params], and of its flag
-	Symbol string  // in the papers
-	Low    float64 // the least value, finite
-	High   float64 // the largest; +Inf if there is none
+	Name string  // of its field in [Params], and of its flag
+	Low  float64 // the least value, finite
+	High float64 // the largest; +Inf if there is none
 }
 
 // registered has the families in the order in which their files were initialised. The order has no

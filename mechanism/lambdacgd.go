@@ -7,7 +7,7 @@ func init() {
 	register(Family{
 		Kind: KindLambdaCGD, Rank: 100,
 		Help:       "the noise of a step cancels --lambda times that of the previous step",
-		Parameter:  &Parameter{Name: "lambda", Symbol: "λ", Low: 0, High: 1},
+		Parameter:  &Parameter{Name: "lambda", Low: 0, High: 1},
 		Normalized: true, // Proposition 7
 		bands:      func(p Params) int { return unlessZero(p.Lambda, p.Steps) },
 		member: func(p Params, x float64) (*Strategy, error) {

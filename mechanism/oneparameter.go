@@ -9,7 +9,7 @@ func init() {
 	register(Family{
 		Kind: KindOneParameter, Rank: 40,
 		Help: "--bands bands, band i is 1/i + --offset",
-		Size: BandsSize, Parameter: &Parameter{Name: "offset", Symbol: "c", Low: -1, High: math.Inf(1)},
+		Size: BandsSize, Parameter: &Parameter{Name: "offset", Low: -1, High: math.Inf(1)},
 		bands: givenBands,
 		least: func(p Params) float64 { return -1 / float64(max(1, p.Bands)) },
 		member: func(p Params, x float64) (*Strategy, error) {

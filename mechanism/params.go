@@ -24,31 +24,31 @@ var workloads = []string{PrefixWorkload, TrainingWorkload}
 // Params describe a strategy and the workload that it is made for, as users give them in plans and
 // by flags. A zero value stands for a field that is not given.
 type Params struct {
-	Kind  string `json:"kind"`            // one of Kinds
-	Steps int    `json:"steps"`           // 1 to MaxSteps, or to the family's limit
-	Bands int    `json:"bands,omitempty"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
+	Kind  string `json:"kind"`                                                                                                         // one of Kinds
+	Steps int    `json:"steps" flag:"steps" help:"number of training steps"`                                                           // 1 to MaxSteps, or to the family's limit
+	Bands int    `json:"bands,omitempty" flag:"bands" help:"number of bands of the strategy, or of its inverse for the inverse kinds"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
 	// Workload is prefix, training or a file of a Workload. Where it is left out, it is
 	// training if anything of Training is given, and else prefix.
-	Workload string `json:"workload,omitempty"`
+	Workload string `json:"workload,omitempty" flag:"workload" help:"workload that the error is measured on: prefix, training, or a JSON file (default: training if any flag of a training is given, else prefix)"`
 	Training        // of the training workload
 
-	Objective         string `json:"objective,omitempty"`          // mean (the default) or max
-	MinSep            int    `json:"min_sep,omitempty"`            // at least 1, in steps; 0: one participation
-	MaxParticipations int    `json:"max_participations,omitempty"` // at least 1; 0: as many as fit
-	Phases            bool   `json:"phases,omitempty"`             // epochs of MinSep steps in a fixed order
+	Objective         string `json:"objective,omitempty" flag:"objective" help:"the error to minimise: mean or max, over the steps (default mean)"`                            // mean (the default) or max
+	MinSep            int    `json:"min_sep,omitempty" flag:"min-sep" help:"least number of steps from one participation to the next (default: each example takes part once)"` // at least 1, in steps; 0: one participation
+	MaxParticipations int    `json:"max_participations,omitempty" flag:"max-participations" help:"most participations of an example (default: as many as --min-sep lets fit)"` // at least 1; 0: as many as fit
+	Phases            bool   `json:"phases,omitempty" flag:"phases" help:"assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order"`        // epochs of MinSep steps in a fixed order
 
 	// Parameters of the families; a nil parameter is chosen for the least loss.
 
-	Lambda           *float64  `json:"lambda,omitempty"`            // λ-CGD: 0 to 1
-	Gamma            *float64  `json:"gamma,omitempty"`             // BFR, BIFR: 0 to 1
-	Offset           *float64  `json:"offset,omitempty"`            // one-parameter: at least -1/Bands
-	IndependentNoise float64   `json:"independent_noise,omitempty"` // amplified-toeplitz: σ that independent noise needs under the same sampling, 0.01 to 1e6; 0: 1
-	Normalized       *bool     `json:"normalized,omitempty"`        // divide the columns by their norms; nil: the family's default
-	Buffers          int       `json:"buffers,omitempty"`           // of a BLT, at most; 0: 4
-	Arity            int       `json:"arity,omitempty"`             // of trees, at least 2; 0: 2
-	Column           []float64 `json:"column,omitempty"`            // toeplitz: first column of C, 1 to Steps/Stamps entries, the first above 0
-	Stamps           int       `json:"stamps,omitempty"`            // make the strategy for Steps/Stamps steps and repeat it; 0: 1
+	Lambda           *float64  `json:"lambda,omitempty" flag:"lambda" help:"λ of lambda-cgd, from 0 to 1 (default: the best)"`                                                                                // λ-CGD: 0 to 1
+	Gamma            *float64  `json:"gamma,omitempty" flag:"gamma" help:"γ of bfr and bifr, from 0 to 1 (default: the best)"`                                                                                // BFR, BIFR: 0 to 1
+	Offset           *float64  `json:"offset,omitempty" flag:"offset" help:"c of one-parameter (default: the best)"`                                                                                          // one-parameter: at least -1/Bands
+	IndependentNoise float64   `json:"independent_noise,omitempty" flag:"independent-noise" help:"for amplified-toeplitz: noise multiplier that independent noise needs under the same sampling (default 1)"` // amplified-toeplitz: σ that independent noise needs under the same sampling, 0.01 to 1e6; 0: 1
+	Normalized       *bool     `json:"normalized,omitempty" flag:"normalized" help:"divide each column of the strategy by its norm (default: for lambda-cgd only)"`                                           // divide the columns by their norms; nil: the family's default
+	Buffers          int       `json:"buffers,omitempty" flag:"buffers" help:"most buffers of blt (default 4)"`                                                                                               // of a BLT, at most; 0: 4
+	Arity            int       `json:"arity,omitempty" flag:"arity" help:"arity of fenwick and tree: the number of children of a node (default 2)"`                                                           // of trees, at least 2; 0: 2
+	Column           []float64 `json:"column,omitempty" flag:"column" help:"first column of toeplitz: numbers with commas between them"`                                                                      // toeplitz: first column of C, 1 to Steps/Stamps entries, the first above 0
+	Stamps           int       `json:"stamps,omitempty" flag:"stamps" help:"make the strategy for one N-th of the steps, and repeat it N times"`                                                              // make the strategy for Steps/Stamps steps and repeat it; 0: 1
 }
 
 // parameters returns the addresses of the free parameters of families in p, by name.

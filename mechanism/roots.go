@@ -12,7 +12,7 @@ const (
 
 func init() {
 	// gamma is the exponent γ of the root A^γ.
-	gamma := &Parameter{Name: "gamma", Symbol: "γ", Low: 0, High: 1}
+	gamma := &Parameter{Name: "gamma", Low: 0, High: 1}
 	register(Family{
 		Kind: KindBSR, Rank: 50,
 		Help:  "the first --bands bands of the square root of prefix sums",

@@ -96,13 +96,13 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 // optimizer, with a model that the data pull back to their optimum, so that it forgets the noise of
 // old steps.
 type Training struct {
-	Optimizer    string  `json:"optimizer,omitempty"`                   // sgd (the default) or adam
-	Momentum     float64 `json:"momentum,omitempty"      strict:"zero"` // in [0, 1), above 0 for adam: its β₁
-	WeightDecay  float64 `json:"weight_decay,omitempty"  strict:"zero"`
-	LearningRate float64 `json:"learning_rate,omitempty"` // the largest; above 0, only for WeightDecay; 0: not given
-	Schedule     string  `json:"schedule,omitempty"`      // constant (the default), another of Schedules, or a file of learning rates
-	WarmupSteps  int     `json:"warmup_steps,omitempty"`  // of warmup-cosine, below the steps; 0: a tenth of them
-	Memory       Memory  `json:"memory,omitempty"`        // 0: half of the steps
+	Optimizer    string  `json:"optimizer,omitempty" flag:"optimizer" help:"optimizer of the training: sgd or adam (default sgd)"`              // sgd (the default) or adam
+	Momentum     float64 `json:"momentum,omitempty" strict:"zero" flag:"momentum" help:"momentum, or Adam's β₁ (default 0.9 for adam, else 0)"` // in [0, 1), above 0 for adam: its β₁
+	WeightDecay  float64 `json:"weight_decay,omitempty" strict:"zero" flag:"weight-decay" help:"weight decay, as it is given to the optimizer of the framework; needs --learning-rate"`
+	LearningRate float64 `json:"learning_rate,omitempty" flag:"learning-rate" help:"largest learning rate of the schedule; matters with --weight-decay only"`                                                                         // the largest; above 0, only for WeightDecay; 0: not given
+	Schedule     string  `json:"schedule,omitempty" flag:"schedule" help:"schedule of the learning rates: constant, cosine, linear, warmup-cosine, cooldown, linear-decay, or a JSON file with a list of numbers (default constant)"` // constant (the default), another of Schedules, or a file of learning rates
+	WarmupSteps  int     `json:"warmup_steps,omitempty" flag:"warmup-steps" help:"for the schedule warmup-cosine: steps of the warm-up (default: a tenth of the steps)"`                                                              // of warmup-cosine, below the steps; 0: a tenth of them
+	Memory       Memory  `json:"memory,omitempty" flag:"memory" help:"number of steps M after which the model has forgotten a step: at least 1, or inf (default: half of the steps)"`                                                 // 0: half of the steps
 }
 
 // schedule is t.Schedule or its default.

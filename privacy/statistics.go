@@ -38,8 +38,8 @@ type Statistic struct {
 
 // Statistics asks for a release of private statistics, with the noise of the Laplace mechanism.
 type Statistics struct {
-	Name       string      `json:"name"`    // of the release: small letters, digits, - and _
-	Epsilon    float64     `json:"epsilon"` // of the whole release; each statistic takes an equal part
+	Name       string      `json:"name" flag:"name" help:"name of the release: small letters, digits, - and _"` // of the release: small letters, digits, - and _
+	Epsilon    float64     `json:"epsilon" flag:"epsilon" help:"epsilon of the whole release, above 0"`         // of the whole release; each statistic takes an equal part
 	Statistics []Statistic `json:"statistics"`
 }
 

@@ -129,7 +129,7 @@ func (p Params) Validate() error {
 	c.Require(
 		!p.Pad || p.MaxBatchSize > 0,
 		"pad",
-		p.Pad,
+		nil,
 		"fills batches up to the max batch size, which is not given: give --max-batch-size, or leave --pad out",
 	)
 	return c.Err()

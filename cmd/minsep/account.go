@@ -5,21 +5,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/planner"
 	"minsep/internal/words"
 	"minsep/mechanism"
 )
-
-func init() { stageCommands["account"] = accountCommand }
 
 func accountCommand(a *app) *cobra.Command {
 	var stage pipelines.Account
@@ -41,9 +38,6 @@ published one, which is not proven: it is written to accounting.json, which is n
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := a.options()
-			if err := claimMissing(cmd, stage, a.zeros); err != nil {
-				return err
-			}
 			stop := a.watch("account")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
@@ -67,30 +61,11 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
+	stage.Epsilon = math.NaN() // if it is not given: 0 is a claim
 	addFlags(f, &stage)
+	f.Lookup("epsilon").DefValue = "0"
 	addSchemeFlags(f, &stage.Params)
 	return c
-}
-
-// claimMissing returns the faults of an account without --epsilon or --delta, along with the
-// stage's other faults. The stage cannot tell a missing flag from one with the value 0, and ε = 0
-// is a claim.
-func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
-	var faults []error
-	for _, flag := range []struct{ name, rule string }{{"epsilon", "must be from 0 to 1e6"}, {"delta", "must be at least 1e-300 and below 1"}} {
-		if !cmd.Flags().Changed(flag.name) {
-			faults = append(faults, &param.Error{Param: flag.name, Value: 0, Rule: flag.rule})
-		}
-	}
-	if faults == nil {
-		return nil
-	}
-	param.Each(errors.Join(zeros, stage.Validate()), func(bad *param.Error) {
-		if flag := flagOf(cmd, bad.Param); flag != "delta" || cmd.Flags().Changed(flag) {
-			faults = append(faults, bad)
-		}
-	})
-	return errors.Join(faults...)
 }
 
 // unverified reports whether err means that nothing could be certified: exit code 3, not a fault.
@@ -101,45 +76,42 @@ func unverified(err error) bool {
 }
 
 func printAccounted(w io.Writer, r pipelines.AccountResult) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
-		fmt.Fprintf(
-			t,
-			"%s\t(%g, %g)-DP at noise multiplier %s\n",
+		t.row(
+			"%s\t(%g, %g)-DP at noise multiplier %s",
 			statusText(string(c.Status), r.Weak),
 			c.Epsilon,
 			c.Delta,
 			accounting.RoundedUp(c.NoiseMultiplier, 6),
 		)
 		printWeak(t, r.Weak)
-		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
+		t.row("protects\t%s", c.Protected())
 		for _, f := range c.Facts() {
-			fmt.Fprintf(t, "%s\t%s\n", f.Name, f.Text)
+			t.row("%s\t%s", f.Name, f.Text)
 		}
 		if c.Run.Sampler.Owners != nil {
-			fmt.Fprintf(t, "clipping\tthe mean gradient of an owner's examples, once for each owner\n")
+			t.row("clipping\tthe mean gradient of an owner's examples, once for each owner")
 		}
-		fmt.Fprintf(t, "method\t%s\n", c.Method)
+		t.row("method\t%s", c.Method)
 		if r.Exactness != "" {
-			fmt.Fprintf(t, "losses\t%s\n", r.Exactness)
+			t.row("losses\t%s", r.Exactness)
 		}
 		// The first point is the claim that was asked for; printAlso prints the further ones.
 		p := c.Points[0]
 		for _, v := range p.Directions {
 			if v.Samples == 0 {
-				fmt.Fprintf(
-					t,
-					"direction %s\tat most %.4g, proven without samples%s\n",
+				t.row(
+					"direction %s\tat most %.4g, proven without samples%s",
 					v.Direction,
 					v.Bound,
 					truncation(v, c.Delta),
 				)
 				continue
 			}
-			fmt.Fprintf(
-				t,
-				"direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s\n",
+			t.row(
+				"direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s",
 				v.Direction,
 				v.Mean,
 				words.Grouped(int64(v.Samples)),
@@ -149,30 +121,28 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			)
 		}
 		if p.FailureProbability > 0 {
-			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
+			t.row("in delta\tfailure probability %.3g of the verification", p.FailureProbability)
 		}
 		printAlso(t, r)
 		if a := r.Attacks; a != nil {
-			fmt.Fprintf(t, "attacks, %s\t%s\n", a.Worth, attackText(*a))
+			t.row("attacks, %s\t%s", a.Worth, attackText(*a))
 		}
 	} else if r.DryRun {
-		fmt.Fprintf(
-			t,
-			"dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n",
+		t.row(
+			"dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written",
 			r.Epsilon,
 			r.Delta,
 		)
-		fmt.Fprintf(t, "method\t%s\n", r.Method)
+		t.row("method\t%s", r.Method)
 		if r.Outlook != nil {
 			printOutlook(t, *r.Outlook)
 		}
 	} else {
-		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
+		t.row("not certified\t(%g, %g)-DP; method: %s", r.Epsilon, r.Delta, r.Method)
 	}
 	if r.SuggestedMaxBatchSize > 0 {
-		fmt.Fprintf(
-			t,
-			"max batch size\tfrom %d on it adds at most %g %% to delta\n",
+		t.row(
+			"max batch size\tfrom %d on it adds at most %g %% to delta",
 			r.SuggestedMaxBatchSize,
 			100*accounting.SuggestedShare,
 		)
@@ -180,7 +150,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	printEarlier(t, r)
 	printEstimates(t, r)
 	if len(r.Estimates) > 0 {
-		fmt.Fprintln(t)
+		t.row("")
 	}
 	printWorse(t, r.Beside, r.WithoutSamples, r.Unused, "--cpu-time or --samples")
 }
@@ -193,29 +163,27 @@ func statusText(status string, weak []string) string {
 	return status
 }
 
-func printWeak(t io.Writer, weak []string) {
+func printWeak(t table, weak []string) {
 	for _, why := range weak {
-		fmt.Fprintf(t, "weak\t%s\n", why)
+		t.row("weak\t%s", why)
 	}
 }
 
 // printWorse warns if another mechanism, or a larger budget, would need less noise than a
 // certificate. The budget is named by its flags or its fields of a plan.
-func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, unused, budget string) {
+func printWorse(t table, b *planner.Beside, withoutSamples bool, unused, budget string) {
 	if b != nil && b.Ratio > 1 {
-		fmt.Fprintf(
-			t,
-			"worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n",
+		t.row(
+			"worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms",
 			b.Ratio,
 		)
 	}
 	if unused != "" {
-		fmt.Fprintf(t, "mostly unused\t%s\n", unused)
+		t.row("mostly unused\t%s", unused)
 	}
 	if withoutSamples {
-		fmt.Fprintf(
-			t,
-			"without samples\tat a noise multiplier that needs none: a larger %s may certify less noise\n",
+		t.row(
+			"without samples\tat a noise multiplier that needs none: a larger %s may certify less noise",
 			budget,
 		)
 	}
@@ -223,27 +191,24 @@ func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, unused, bud
 
 // printAlso prints the results of --also-epsilon: the further points of the certificate, and the ε
 // at which nothing was certified.
-func printAlso(t io.Writer, r pipelines.AccountResult) {
+func printAlso(t table, r pipelines.AccountResult) {
 	for _, p := range r.Certificate.Points[1:] {
-		fmt.Fprintf(
-			t,
-			"also %s\t(%g, %g)-DP at the same noise multiplier\n",
+		t.row(
+			"also %s\t(%g, %g)-DP at the same noise multiplier",
 			r.Certificate.Status,
 			p.Epsilon,
 			p.Delta,
 		)
 	}
 	for _, epsilon := range r.NotCertified {
-		fmt.Fprintf(
-			t,
-			"not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand\n",
+		t.row(
+			"not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand",
 			epsilon,
 		)
 	}
 	for _, epsilon := range r.LeftOut {
-		fmt.Fprintf(
-			t,
-			"not certified\tdelta at epsilon %g: it would be above 0.5 at this noise multiplier; the other claims stand\n",
+		t.row(
+			"not certified\tdelta at epsilon %g: it would be above 0.5 at this noise multiplier; the other claims stand",
 			epsilon,
 		)
 	}
@@ -265,40 +230,37 @@ func truncation(v accounting.Verdict, delta float64) string {
 
 // printOutlook prints the forecast of a dry run for the verification: its budget, samples and CPU
 // time.
-func printOutlook(t io.Writer, o calibration.Outlook) {
+func printOutlook(t table, o calibration.Outlook) {
 	if !o.Samples {
-		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
+		t.row("expected\tno samples: some seconds")
 		return
 	}
 	most := ""
 	if strings.HasSuffix(o.Budget, ", the default") { // only the default budget may be left unspent
 		most = "at most "
 	}
-	fmt.Fprintf(t, "budget\t%s%s, for estimates and verification together\n", most, o.Budget)
+	t.row("budget\t%s%s, for estimates and verification together", most, o.Budget)
 	if o.Expected > 0 {
-		fmt.Fprintf(t, "expected\tabout %s of a processor in all\n", aboutTime(o.Expected))
+		t.row("expected\tabout %s of a processor in all", budgetTime(o.Expected))
 	}
 	switch {
 	case o.Unamplified:
-		fmt.Fprintf(
-			t,
-			"on request\tnoise multiplier %.5g, which needs neither samples nor amplification\n",
+		t.row(
+			"on request\tnoise multiplier %.5g, which needs neither samples nor amplification",
 			o.Proven,
 		)
 	case o.Proven > 0:
-		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
+		t.row("expected\ta noise multiplier of at most %.5g, which needs no samples", o.Proven)
 	}
 	if o.Hopeless() {
-		fmt.Fprintf(
-			t,
-			"expected\tmore samples than any verification has, at noise multiplier %.4g (M/delta %.3g)\n",
+		t.row(
+			"expected\tmore samples than any verification has, at noise multiplier %.4g (M/delta %.3g)",
 			o.NoiseMultiplier,
 			o.Effort,
 		)
 		if o.Refused() {
-			fmt.Fprintf(
-				t,
-				"expected\tno certificate, exit code 3, whatever the budget: give a larger delta or epsilon, or another scheme\n",
+			t.row(
+				"expected\tno certificate, exit code 3, whatever the budget: give a larger delta or epsilon, or another scheme",
 			)
 		}
 		return
@@ -307,9 +269,8 @@ func printOutlook(t io.Writer, o calibration.Outlook) {
 	if !o.Enough {
 		verdict = "the budget is not enough for that"
 	}
-	fmt.Fprintf(
-		t,
-		"expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s\n",
+	t.row(
+		"expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s",
 		words.Grouped(int64(o.Least)),
 		o.NoiseMultiplier,
 		o.Effort,
@@ -317,9 +278,8 @@ func printOutlook(t io.Writer, o calibration.Outlook) {
 		verdict,
 	)
 	if o.Refused() {
-		fmt.Fprintf(
-			t,
-			"expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor\n",
+		t.row(
+			"expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor",
 			o.Advised,
 			budgetTime(o.AdvisedCPU),
 		)
@@ -328,15 +288,14 @@ func printOutlook(t io.Writer, o calibration.Outlook) {
 
 // printEarlier prints the failure probability of protocols that earlier attempts left in the
 // ledger.
-func printEarlier(t io.Writer, r pipelines.AccountResult) {
+func printEarlier(t table, r pipelines.AccountResult) {
 	q := 0.0
 	for _, e := range r.Earlier {
 		q += e.FailureProbability
 	}
 	if q > 0 {
-		fmt.Fprintf(
-			t,
-			"earlier\t%s in ledger/earlier, which takes %.3g of delta\n",
+		t.row(
+			"earlier\t%s in ledger/earlier, which takes %.3g of delta",
 			plural(len(r.Earlier), "protocol"),
 			q,
 		)
@@ -344,13 +303,12 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 }
 
 // printEstimates prints the tables that certify nothing: estimates by noise multiplier, and the unproven analysis of multi-owner.
-func printEstimates(t io.Writer, r pipelines.AccountResult) {
+func printEstimates(t table, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
-		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection\n")
+		t.row("\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection")
 		for _, e := range r.Estimates {
-			fmt.Fprintf(
-				t,
-				"\t%.5g\t%.4g\t%.1g\t%.3g\t%s\n",
+			t.row(
+				"\t%.5g\t%.4g\t%.1g\t%.3g\t%s",
 				e.NoiseMultiplier,
 				e.Mean,
 				e.StdErr,
@@ -359,13 +317,13 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 			)
 		}
 		if r.Estimate > 0 {
-			fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
+			t.row("\t%.5g\t%.4g\tinterpolated", r.Estimate, r.Delta)
 		}
 	}
 	if len(r.MultiOwner) > 0 {
-		fmt.Fprintf(t, "\nnot proven\tdistribution\texamples of an owner\tdelta\tstandard error\tM/delta\n")
+		t.row("\nnot proven\tdistribution\texamples of an owner\tdelta\tstandard error\tM/delta")
 		for _, l := range r.MultiOwner {
-			fmt.Fprintf(t, "\t%s\t%d\t%.4g\t%.1g\t%.3g\n", l.Distribution, l.Examples, l.Delta, l.StdErr, l.Effort)
+			t.row("\t%s\t%d\t%.4g\t%.1g\t%.3g", l.Distribution, l.Examples, l.Delta, l.StdErr, l.Effort)
 		}
 	}
 }

@@ -163,17 +163,6 @@ const maxAdvised = 1e13
 // twoDigits rounds x up to a whole number of two significant digits.
 func twoDigits(x float64) float64 { return digits.Up(math.Ceil(x), 2) }
 
-// aboutTime formats an estimate, given in seconds: in minutes above 100 s, in hours above 48 h.
-func aboutTime(seconds float64) string {
-	switch {
-	case seconds > 48*3600:
-		return fmt.Sprintf("%.0fh", seconds/3600)
-	case seconds > 100:
-		return fmt.Sprintf("%.0fm", seconds/60)
-	}
-	return fmt.Sprintf("%.0fs", math.Max(1, seconds))
-}
-
 // budgetTime formats seconds as a duration that --cpu-time accepts, rounded up.
 func budgetTime(seconds float64) string {
 	// A tenth more than is needed: the machine may be busier than while the samples were timed.

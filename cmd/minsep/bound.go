@@ -2,10 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,8 +57,6 @@ func (v orderValue) String() string {
 func (v orderValue) Set(s string) error { return v.order.UnmarshalText([]byte(s)) }
 func (orderValue) Type() string         { return "order" }
 
-func init() { stageCommands["bound"] = boundCommand }
-
 func boundCommand(a *app) *cobra.Command {
 	var stage pipelines.Bound
 	c := &cobra.Command{
@@ -77,7 +73,6 @@ their owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list
 only, each its own owner. Files may be compressed with gzip or zstd.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := a.options()
 			// In a pool an owner has one example: rotation is accounted for with no other number, which the
 			// stage refuses where it is given.
 			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
@@ -86,13 +81,7 @@ only, each its own owner. Files may be compressed with gzip or zstd.`,
 			if err := spoolInput(a, cmd, stage.Graph); err != nil {
 				return err
 			}
-			stop := a.watch("bound")
-			result, err := stage.Run(cmd.Context(), o)
-			stop()
-			if err != nil {
-				return err
-			}
-			return a.print(result, func(w io.Writer) { printBounded(w, result) })
+			return runStage(a, cmd, stage.Run, printBounded)
 		},
 	}
 	a.addStageFlags(c)
@@ -115,12 +104,11 @@ func copies(n int64) string {
 
 func printBounded(w io.Writer, b pipelines.BoundResult) {
 	s := b.Summary
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	if b.RunID == "" {
-		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", b.Out)
-		fmt.Fprintf(
-			t,
-			"graph\t%s, %s\texamples are %s, owners %s\n",
+		t.row("dry run\t%s\tnothing is written", b.Out)
+		t.row(
+			"graph\t%s, %s\texamples are %s, owners %s",
 			plural(b.Input.Files, "file"),
 			plural(b.Input.Bytes, "byte"),
 			b.Input.ExampleType,
@@ -129,55 +117,49 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 		t.Flush()
 		return
 	}
-	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
-	fmt.Fprintf(
-		t,
-		"graph\t%s, %s, %s\t%s merged\n",
+	t.row("run\t%s\t%s", b.RunID, b.Out)
+	t.row(
+		"graph\t%s, %s, %s\t%s merged",
 		plural(s.Edges, "edge"),
 		plural(s.Examples, "example"),
 		plural(s.Owners, "owner"),
 		plural(s.DuplicateEdges, "equal edge"),
 	)
-	fmt.Fprintf(
-		t,
-		"kept\t%s, %s, %s\n",
+	t.row(
+		"kept\t%s, %s, %s",
 		plural(s.Kept, "example"),
 		copies(s.KeptCopies),
 		plural(s.KeptEdges, "edge"),
 	)
 	if c := s.Coverage; c != nil {
-		fmt.Fprintf(
-			t,
-			"pools\t%d of %s\tbefore they were cut to one size: %s to %s\n",
+		t.row(
+			"pools\t%d of %s\tbefore they were cut to one size: %s to %s",
 			c.Pools,
 			plural(c.Size, "example"),
 			words.Grouped(slices.Min(c.BeforeCut)),
 			words.Grouped(slices.Max(c.BeforeCut)),
 		)
-		fmt.Fprintf(
-			t,
-			"distinct\t%s in the first pool, %s in all\tthe most used one in %s\n",
+		t.row(
+			"distinct\t%s in the first pool, %s in all\tthe most used one in %s",
 			plural(c.Distinct[0], "example"),
 			words.Grouped(s.Kept),
 			plural(c.Most(), "pool"),
 		)
-		fmt.Fprintf(
-			t,
-			"in no pool\t%s: an owner was full each time\t%s: cut\n",
+		t.row(
+			"in no pool\t%s: an owner was full each time\t%s: cut",
 			words.Grouped(s.DroppedOwnerFull),
 			words.Grouped(c.DroppedCut),
 		)
 	} else {
-		fmt.Fprintf(
-			t,
-			"dropped\t%s: an owner was full\t%s: neighbourhood too large\n",
+		t.row(
+			"dropped\t%s: an owner was full\t%s: neighbourhood too large",
 			words.Grouped(s.DroppedOwnerFull),
 			words.Grouped(s.DroppedNeighborhood),
 		)
 	}
-	fmt.Fprintf(t, "without a kept example\t%s\n", plural(s.KeptPerOwner.Of(0), "owner"))
+	t.row("without a kept example\t%s", plural(s.KeptPerOwner.Of(0), "owner"))
 	if most := s.Neighborhoods.Most(); most > 0 {
-		fmt.Fprintf(t, "largest neighbourhood\t%d\n", most)
+		t.row("largest neighbourhood\t%d", most)
 	}
 	t.Flush()
 }

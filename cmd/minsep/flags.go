@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -33,18 +35,34 @@ func addFlag(f *pflag.FlagSet, to any, name, help string) {
 		f.StringVar(v, name, *v, help)
 	case *[]string:
 		f.StringSliceVar(v, name, *v, help)
+	case *[]int:
+		f.IntSliceVar(v, name, *v, help)
+	case *[]float64:
+		f.Float64SliceVar(v, name, *v, help)
+	case *time.Duration:
+		f.DurationVar(v, name, *v, help)
 	case *uint64:
 		f.Uint64Var(v, name, *v, help)
 	case *int:
 		f.IntVar(v, name, *v, help)
 	case *int64:
 		f.Int64Var(v, name, *v, help)
-	case *[]float64:
-		f.Float64SliceVar(v, name, *v, help)
 	case *float64:
 		f.Float64Var(v, name, *v, help)
 	case *bool:
 		f.BoolVar(v, name, *v, help)
+	case **float64: // nil unless it is given
+		f.Func(name, help, func(text string) error {
+			x, err := strconv.ParseFloat(text, 64)
+			*v = &x
+			return err
+		})
+	case **bool:
+		f.BoolFunc(name, help, func(text string) error {
+			x, err := strconv.ParseBool(text)
+			*v = &x
+			return err
+		})
 	default:
 		panic(fmt.Sprintf("minsep: --%s: a flag of type %T", name, to))
 	}

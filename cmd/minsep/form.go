@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +13,6 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/words"
 )
-
-func init() { stageCommands["form"] = formCommand }
 
 func formCommand(a *app) *cobra.Command {
 	var stage pipelines.Form
@@ -28,16 +25,9 @@ func formCommand(a *app) *cobra.Command {
 Batches and their sizes are secret. Only you can read the folder batches of the run directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := a.options()
 			// Before the work begins: Ctrl-C then costs nothing.
 			warnOfHours(a, cmd, stages.Form(stage))
-			stop := a.watch("form")
-			result, err := stage.Run(cmd.Context(), o)
-			stop()
-			if err != nil {
-				return err
-			}
-			return a.print(result, func(w io.Writer) { printFormed(w, result) })
+			return runStage(a, cmd, stage.Run, printFormed)
 		},
 	}
 	a.addStageFlags(c)
@@ -72,35 +62,34 @@ func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 
 func printFormed(w io.Writer, f stages.FormResult) {
 	scheme, _ := json.Marshal(f.Scheme)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	if f.RunID == "" {
-		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", f.Out)
+		t.row("dry run\t%s\tnothing is written", f.Out)
 	} else {
-		fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
+		t.row("run\t%s\t%s", f.RunID, f.Out)
 	}
-	fmt.Fprintf(t, "examples\t%s\n", words.Grouped(f.Examples))
+	t.row("examples\t%s", words.Grouped(f.Examples))
 	if f.Copies != f.Examples {
-		fmt.Fprintf(t, "copies\t%s\n", words.Grouped(f.Copies))
+		t.row("copies\t%s", words.Grouped(f.Copies))
 	}
 	if f.Owners > 0 {
-		fmt.Fprintf(t, "owners\t%s\n", words.Grouped(f.Owners))
+		t.row("owners\t%s", words.Grouped(f.Owners))
 	}
 	if f.Pools > 0 {
-		fmt.Fprintf(t, "pools\t%d, of %s each\n", f.Pools, plural(f.PoolExamples, "example"))
+		t.row("pools\t%d, of %s each", f.Pools, plural(f.PoolExamples, "example"))
 	}
-	fmt.Fprintf(t, "scheme\t%s\n", scheme)
-	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
+	t.row("scheme\t%s", scheme)
+	t.row("expected batch size\t%s", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
 	if size := f.PaddedBatchSize(); size > 0 {
 		steps := f.Scheme.Scheme().NumSteps()
-		fmt.Fprintf(
-			t,
-			"padded\tto %s a batch: %s in %s\n",
+		t.row(
+			"padded\tto %s a batch: %s in %s",
 			plural(size, "row"),
 			plural(int64(size)*int64(steps), "row"),
 			plural(steps, "step"),
 		)
 	}
-	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
+	t.row("shards\t%d", f.Shards)
 	t.Flush()
 }
 

@@ -25,6 +25,7 @@ import (
 	"unicode"
 
 	"minsep/internal/inspect"
+	"minsep/internal/manifest"
 	"minsep/internal/stream"
 )
 
@@ -60,10 +61,11 @@ const hostileMemory = 512 << 20
 // hostileTime only tells a command that hangs from one that is slow.
 const hostileTime = 3 * time.Minute
 
-// TestHostileDirectory rewrites every file of a run directory: its kind, and the numbers in it,
-// with the hashes that cover them as they were and made anew. Whatever is there, each command ends
-// with an exit code of its own, in bounded memory; inspect calls it broken unless hashes were made
-// anew, and run does not take it for its result. Every case runs with MINSEP_HOSTILE=all, and a
+// TestHostileDirectory rewrites every file of a run directory: its kind, a bit of it, the numbers in
+// it, with the hashes that cover them as they were and made anew, or all of it, by that of another
+// run. Whatever is there, each command ends with an exit code of its own, in bounded memory, and names
+// no id; inspect calls it broken unless hashes were made anew, and run neither takes it for its result
+// nor changes it. Every case runs with MINSEP_HOSTILE=all, and a
 // sample of them without.
 func TestHostileDirectory(t *testing.T) {
 	dir := t.TempDir()
@@ -72,15 +74,19 @@ func TestHostileDirectory(t *testing.T) {
 	var graph strings.Builder
 	graph.WriteString("example_id,owner_id\n")
 	for e := range 60 {
-		fmt.Fprintf(&graph, "%d,%d\n", e, e/2)
+		fmt.Fprintf(&graph, "patient-%d,owner-%d\n", e, e/2)
 	}
-	err := errors.Join(os.WriteFile("graph.csv", []byte(graph.String()), 0o600), os.WriteFile("plan.json", []byte(hostilePlan), 0o600), stream.CreateKeyFile("key"))
+	other := strings.Replace(hostilePlan, `"epsilon": 2`, `"epsilon": 3`, 1)
+	err := errors.Join(os.WriteFile("graph.csv", []byte(graph.String()), 0o600), os.WriteFile("plan.json", []byte(hostilePlan), 0o600),
+		os.WriteFile("other.json", []byte(other), 0o600), stream.CreateKeyFile("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := hostile{t: t}
-	if code, out := h.call("run", "plan.json", "--quiet"); code != 0 {
-		t.Fatalf("the run: %d\n%s", code, out)
+	for _, args := range [][]string{{"run", "plan.json", "--quiet"}, {"run", "other.json", "--out", "other", "--quiet"}} {
+		if code, out := h.call(args...); code != 0 {
+			t.Fatalf("%v: %d\n%s", args, code, out)
+		}
 	}
 	if code, out := h.call("inspect", "run"); code != 0 || !strings.HasPrefix(out, "certified: ") {
 		t.Fatalf("inspect of the run: %d\n%s", code, out)
@@ -195,10 +201,16 @@ func (h *hostile) call(args ...string) (int, string) {
 // forged is what must not be printed: it acts on a terminal, and would begin a line with a verdict.
 const forged = "x\r\x1b[2J\x1b[H\u009b2J\u202e\ncertified: (1, 1)-DP for all"
 
+// ids are those of the graph, which are in no message.
+var ids = regexp.MustCompile(`(patient|owner)-\d+`)
+
 // mustBeText requires that nothing printed does anything on a terminal, and that no line begins
 // with a verdict that minsep does not come to.
 func mustBeText(t *testing.T, args []string, printed string) {
 	t.Helper()
+	if id := ids.FindString(printed); id != "" {
+		t.Errorf("minsep %q prints %s:\n%s", args, id, printed)
+	}
 	for _, r := range printed {
 		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 			t.Errorf("minsep %q prints %q:\n%q", args, r, printed)
@@ -228,6 +240,9 @@ func (h *hostile) try(c hostileCase, turn int) {
 	}
 	harmless := c.resealed || maps.Equal(listingOf("run"), listingOf("kept"))
 	code, out := h.call("inspect", "run")
+	if c.names != "" && !harmless && !strings.Contains(out, c.names) {
+		h.t.Errorf("%s: inspect does not name it:\n%s", c.name, out)
+	}
 	verdict, _, _ := strings.Cut(out, "\n")
 	switch {
 	case code == exitNotVerified && strings.HasPrefix(verdict, "BROKEN: "):
@@ -238,9 +253,15 @@ func (h *hostile) try(c hostileCase, turn int) {
 		h.t.Errorf("%s: inspect ends with %d: %s", c.name, code, verdict)
 	}
 	args := hostileCommands[1+turn%(len(hostileCommands)-1)]
+	if c.names != "" {
+		args = hostileCommands[1]
+	}
+	before := listingOf("run")
 	switch code, out := h.call(args...); {
 	case code > exitNotVerified, code < 0:
 		h.t.Errorf("%s: %v ends with %d: %s", c.name, args, code, out)
+	case c.names != "" && code != exitOK && (!strings.Contains(out, c.names) || !maps.Equal(before, listingOf("run"))):
+		h.t.Errorf("%s: run does not name it, or changes the directory:\n%s", c.name, out)
 	case args[0] == "report":
 		if page, err := os.ReadFile("page.html"); err == nil {
 			mustBeText(h.t, args, strings.ReplaceAll(string(page), "\n", " ")) // as a browser has it
@@ -256,6 +277,7 @@ type hostileCase struct {
 	kind     string // of what is done: some of every kind are tried
 	resealed bool   // the hashes were made anew: it may be called sound
 	make     func(run string) error
+	names    string // what inspect and run must name; "" if any name will do
 }
 
 func hostileCases(t *testing.T, run string) (cases []hostileCase) {
@@ -266,6 +288,14 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		}
 		name := strings.TrimPrefix(path, run+"/")
 		cases = append(cases, kindCases(name)...)
+		if name != "lock" && d.Name() != manifest.IgnoreName {
+			cases = append(cases, hostileCase{name + " is of another run", "of another run", false, func(run string) error {
+				return errors.Join(os.RemoveAll(filepath.Join(run, name)), copyAny(filepath.Join("other", name), filepath.Join(run, name)))
+			}, name})
+			if !d.IsDir() {
+				cases = append(cases, bitCases(name)...)
+			}
+		}
 		if d.IsDir() {
 			cases = append(cases, nameCases(name)...)
 			return nil
@@ -291,6 +321,31 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 	return append(cases, nameCases(".")...)
 }
 
+// bitCases flip a bit of the first byte, of the last one and of one between them.
+func bitCases(name string) (cases []hostileCase) {
+	for at := range 3 {
+		cases = append(cases, hostileCase{fmt.Sprintf("%s has a flipped bit, %d", name, at), "a flipped bit", false, func(run string) error {
+			path := filepath.Join(run, name)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b[at*(len(b)-1)/2] ^= 4
+			return os.WriteFile(path, b, 0o600)
+		}, name})
+	}
+	return cases
+}
+
+// copyAny copies a file or a folder.
+func copyAny(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	return os.WriteFile(to, b, 0o600)
+}
+
 // fields are the names of fields of JSON.
 var fields = regexp.MustCompile(`[{,]\s*"((?:[^"\\]|\\.)*)"\s*:`)
 
@@ -299,11 +354,11 @@ func nameCases(folder string) []hostileCase {
 	return []hostileCase{
 		{folder + " has a file of a forged name", "forged names", false, func(run string) error {
 			return os.WriteFile(filepath.Join(run, folder, forged+".npy"), []byte("x"), 0o600)
-		}},
+		}, ""},
 		{folder + " has a folder of a forged name", "forged names", false, func(run string) error {
 			path := filepath.Join(run, folder, "batches-"+forged)
 			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "x"), []byte("x"), 0o600))
-		}},
+		}, ""},
 	}
 }
 
@@ -332,7 +387,7 @@ func forgedCases(kind string, pattern *regexp.Regexp, name string, text []byte) 
 					return err
 				}
 				return reseal(run, sums)
-			}})
+			}, ""})
 		}
 	}
 	return cases
@@ -360,18 +415,18 @@ func kindCases(name string) (cases []hostileCase) {
 		cases = append(cases, hostileCase{name + " is " + kind.name, kind.name, name == "lock", func(run string) error {
 			path := filepath.Join(run, name)
 			return errors.Join(os.RemoveAll(path), kind.make(path))
-		}})
+		}, ""})
 	}
 	return append(cases, hostileCase{name + " is removed", "removed", name == "lock", func(run string) error {
 		return os.RemoveAll(filepath.Join(run, name))
-	}}, hostileCase{name + " is cut", "cut", name == "lock", func(run string) error {
+	}, ""}, hostileCase{name + " is cut", "cut", name == "lock", func(run string) error {
 		path := filepath.Join(run, name)
 		if info, err := os.Stat(path); err != nil || info.IsDir() {
 			return errors.Join(err, os.RemoveAll(path), os.WriteFile(path, nil, 0o600))
 		}
 		b, err := os.ReadFile(path)
 		return errors.Join(err, os.WriteFile(path, b[:len(b)/2], 0o600))
-	}})
+	}, ""})
 }
 
 // numbers are those of JSON, and of the shapes of .npy files.
@@ -401,7 +456,7 @@ func numberCases(name string, text []byte) (cases []hostileCase) {
 						return err
 					}
 					return reseal(run, sums)
-				}})
+				}, ""})
 			}
 		}
 	}
@@ -425,7 +480,7 @@ func byteCases(name string, size int) (cases []hostileCase) {
 				return err
 			}
 			return reseal(run, sums)
-		}})
+		}, ""})
 	}
 	return cases
 }

@@ -21,10 +21,16 @@ import (
 // ownSamples is the default of --own-samples. Tests take less: see TestMain.
 var ownSamples = 5 * time.Second
 
+// inspection is what the flags of inspect ask for.
+type inspection struct {
+	ShowSecret bool          `flag:"show-secret" help:"also show realised values, such as batch sizes"`
+	Verbose    bool          `flag:"verbose" help:"list every check, also when all of them pass"`
+	OwnSamples time.Duration `flag:"own-samples" help:"CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none"`
+	Recheck    int           `flag:"recheck" help:"recompute this many blocks of the verification, of at most 256 samples, drawn by their samples"`
+}
+
 func inspectCommand(a *app) *cobra.Command {
-	var showSecret, verbose bool
-	var recheck int
-	var own time.Duration
+	q := inspection{OwnSamples: ownSamples}
 	c := &cobra.Command{
 		Use:        "inspect DIR",
 		SuggestFor: []string{"check", "validate", "verify"},
@@ -48,8 +54,8 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			if err != nil {
 				return err
 			}
-			if own > 0 {
-				samples, err := inspect.Resample(cmd.Context(), args[0], own.Seconds())
+			if q.OwnSamples > 0 {
+				samples, err := inspect.Resample(cmd.Context(), args[0], q.OwnSamples.Seconds())
 				if err != nil {
 					return err
 				}
@@ -57,8 +63,8 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 					found = append(found, *samples)
 				}
 			}
-			if recheck > 0 {
-				blocks, err := inspect.Recheck(cmd.Context(), args[0], recheck)
+			if q.Recheck > 0 {
+				blocks, err := inspect.Recheck(cmd.Context(), args[0], q.Recheck)
 				if err != nil {
 					return err
 				}
@@ -66,7 +72,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			}
 			// Realised values are taken out before anything is printed or judged, so that no form of the
 			// output can show them, --json included.
-			if !showSecret {
+			if !q.ShowSecret {
 				for i := range found {
 					found[i].Realized = nil
 				}
@@ -80,7 +86,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			if report.Taken, err = inspect.ReadTaken(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
+			err = a.print(report, func(w io.Writer) { printReport(w, report, q.Verbose) })
 			failed := report.Err()
 			// With --quiet there is no table, so the broken checks come as errors.
 			if a.quiet && !a.json {
@@ -89,12 +95,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			return errors.Join(failed, err)
 		},
 	}
-	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
-	c.Flags().BoolVar(&verbose, "verbose", false, "list every check, also when all of them pass")
-	c.Flags().
-		DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
-	c.Flags().
-		IntVar(&recheck, "recheck", 0, "recompute this many blocks of the verification, of at most 256 samples, drawn by their samples")
+	addFlags(c.Flags(), &q)
 	return c
 }
 

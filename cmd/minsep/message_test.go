@@ -30,7 +30,7 @@ func TestMessage(t *testing.T) {
 	}{
 		{bad("min-sep", -1), "--min-sep -1: must be so"},
 		{bad("min sep", -1), "--min-sep -1: must be so"},
-		{bad("max examples per owner", 0), "--max-per-owner is missing: must be so; 1 keeps one example of each owner, and takes the least noise"},
+		{bad("max examples per owner", 0), "--max-per-owner is missing: must be so"},
 		{bad("max examples per owner", 3), "--max-per-owner 3: must be so"},
 		{bad("min-sep and prob", nil), "--min-sep, --prob: must be so"},
 		{bad("bound of a value", 3), "bound of a value 3: must be so"},

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/noise"
 	"minsep/internal/pipelines"
 )
-
-func init() { stageCommands["noise"] = noiseCommand }
 
 func noiseCommand(a *app) *cobra.Command {
 	var stage pipelines.Noise
@@ -42,22 +38,15 @@ SHA-256 of the recipe. Banded kinds and BLT first generate the noise of all earl
 last checkpoint in the folder --checkpoint that had the same bytes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := a.options()
 			if streamed.on {
-				return streamNoise(a, cmd, streamed, stage.DType, o)
+				return streamNoise(a, cmd, streamed, stage.DType)
 			}
 			if err := streamed.unused(cmd); err != nil {
 				return err
 			}
 			// Given or not, and not 0 or not: a 0 that is given is at fault.
 			stage.FromCertificate = !cmd.Flags().Changed("noise-multiplier")
-			stop := a.watch("noise")
-			result, err := stage.Run(cmd.Context(), o)
-			stop()
-			if err != nil {
-				return noiseFault(err)
-			}
-			return a.print(result, func(w io.Writer) { printNoise(w, result) })
+			return runStage(a, cmd, stage.Run, printNoise)
 		},
 	}
 	a.addStageFlags(c)
@@ -68,40 +57,31 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 	return c
 }
 
-// noiseFault marks errors of a request that cannot be met as usage errors: exit code 2.
-func noiseFault(err error) error {
-	if errors.As(err, new(*noise.GrowthError)) {
-		return usageError{err}
-	}
-	return err
-}
-
 func printNoise(w io.Writer, n pipelines.NoiseResult) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
+	t := newTable(w)
+	t.row("run\t%s\t%s", n.RunID, n.Out)
 	printTraining(t, n.Training)
-	fmt.Fprintf(
-		t,
-		"noise\t%s, %s, strategy %s\n",
+	t.row(
+		"noise\t%s, %s, strategy %s",
 		plural(n.Coordinates, "coordinate"),
 		plural(n.Steps, "step"),
 		n.Kind,
 	)
-	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
-	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
+	t.row("noise multiplier\t%v\tin units of the clip norm%s", n.NoiseMultiplier, ofCertificate(n))
+	t.row("clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm", n.ClipNorm)
 	if n.Warning != "" {
-		fmt.Fprintf(t, "grid\t%v\t%s\n", n.Grid, n.Warning)
+		t.row("grid\t%v\t%s", n.Grid, n.Warning)
 	} else {
-		fmt.Fprintf(t, "grid\t%v\tround each clipped gradient toward zero to its multiples\n", n.Grid)
+		t.row("grid\t%v\tround each clipped gradient toward zero to its multiples", n.Grid)
 	}
 	// Only a choice that is not the default is worth a line.
 	if n.Words != noise.AES128 {
-		fmt.Fprintf(t, "words\t%s\n", n.Words)
+		t.row("words\t%s", n.Words)
 	}
 	if n.Shards == 0 {
-		fmt.Fprintf(t, "files\tthe recipe\n")
+		t.row("files\tthe recipe")
 	} else {
-		fmt.Fprintf(t, "shards\t%d\t%s, type %s\n", n.Shards, plural(n.Bytes, "byte"), n.DType)
+		t.row("shards\t%d\t%s, type %s", n.Shards, plural(n.Bytes, "byte"), n.DType)
 	}
 	t.Flush()
 }
@@ -115,14 +95,11 @@ func ofCertificate(n pipelines.NoiseResult) string {
 }
 
 // printTraining prints the training run that the noise belongs to.
-func printTraining(w io.Writer, t noise.Training) {
+func printTraining(t table, of noise.Training) {
 	// In capitals, since such noise can serve no certificate: whoever reads this must make it again.
-	if t.Known() {
-		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)
+	if !of.Known() {
+		t.row("training\tNOT KNOWN: there were no batches, and no certificate with examples, beside the noise; this directory will refuse batches and claims")
 		return
 	}
-	fmt.Fprintf(
-		w,
-		"training\tNOT KNOWN: there were no batches, and no certificate with examples, beside the noise; this directory will refuse batches and claims\n",
-	)
+	t.row("training\texamples %s, sampler %s", of.Examples, of.Sampler)
 }

@@ -73,14 +73,14 @@ func (s *noiseStream) others(cmd *cobra.Command) error {
 }
 
 // streamNoise writes the recipe's noise to standard output, which must not be a terminal.
-func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipelines.Options) error {
+func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string) error {
 	if err := s.others(cmd); err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("dtype") { // then the recipe decides
 		dtype = ""
 	}
-	n := s.NoiseStream
+	o, n := a.options(), s.NoiseStream
 	n.DType = dtype
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
@@ -94,7 +94,6 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipe
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return &param.Error{
 				Param: "stream",
-				Value: true,
 				Rule:  "writes secret bytes: send standard output to a program, not to a terminal",
 			}
 		}
@@ -103,7 +102,7 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipe
 	head, err := n.Run(cmd.Context(), o, cmd.InOrStdin(), a.bytes)
 	stop()
 	if err != nil || !o.DryRun {
-		return noiseFault(err)
+		return err
 	}
 	return a.print(head, func(w io.Writer) {
 		fmt.Fprintf(

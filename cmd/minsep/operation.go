@@ -122,23 +122,11 @@ func (op *operation) begin() error {
 	clearTempFolders(op.workDir, op.log)
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
-		if op.workDir == "" {
-			c.Add(
-				&param.Error{
-					Param: "TMPDIR",
-					Value: os.TempDir(),
-					Rule:  "must be a folder that can be written to: set it to one, or give --work-dir",
-				},
-			)
-		} else {
-			c.Add(
-				&param.Error{
-					Param: "work-dir",
-					Value: op.workDir,
-					Rule:  "must be a folder that can be written to",
-				},
-			)
+		name, folder, rule := "work-dir", op.workDir, "must be a folder that can be written to"
+		if folder == "" {
+			name, folder, rule = "TMPDIR", os.TempDir(), rule+": set it to one, or give --work-dir"
 		}
+		c.Require(false, name, folder, rule)
 		return c.Err()
 	}
 	op.mu.Lock()

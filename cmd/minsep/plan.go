@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
@@ -99,7 +102,6 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 	addFlags(x, &f)
 	addFlags(x, &r)
 	trainingFlags(x, &r.Workload)
-	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, training, or a JSON file (default: training)"
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
@@ -120,24 +122,19 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	if err := readWorkload(ctx, &r); err != nil {
 		return nil, err
 	}
-	var graph *stages.PlanGraph
+	r.BatchSizes = sizes
 	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.Examples, Given: f.Examples}}
 	r.Numbered = len(f.graph) == 0
-	if !r.Numbered {
-		graph = &stages.PlanGraph{Paths: slices.Clone(f.graph), Options: f.read}
-		if err := boundForPlan(a, cmd, &r, f, sizes); err != nil {
-			return nil, err
-		}
+	var read *stages.PlanGraph
+	if r.Numbered {
+		err = f.setSteps(&r)
+	} else {
+		read = &stages.PlanGraph{Paths: slices.Clone(f.graph), Options: f.read}
+		err = f.readGraph(a, cmd, &r)
 	}
-	// An epoch is a pass over the examples that the largest bound keeps, so that plans of different
-	// bounds have the same number of steps, and can be compared.
-	if f.Epochs > 0 {
-		r.Steps, err = stepsOf(f.Epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0])
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
-	r.BatchSizes = sizes
 	r.Watch = watchPlan
 	out, err := asked(ctx, r, f)
 	if err == nil {
@@ -145,7 +142,7 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	}
 	// Last, so that no plan is written while its table is unfinished.
 	if err == nil && a.out != "" {
-		err = writePlan(a, out, graph, f.Row)
+		err = writePlan(a, out, read, f.Row)
 	}
 	return out, err
 }
@@ -160,31 +157,81 @@ func readWorkload(ctx context.Context, r *planner.Request) error {
 	return err
 }
 
-// boundForPlan sets the data of a request by a graph: the examples that each bound keeps.
-func boundForPlan(a *app, cmd *cobra.Command, r *planner.Request, f planFlags, sizes []float64) error {
-	err := spoolInput(a, cmd, f.graph)
+// readGraph sets the data of a request by a graph: the examples that each bound keeps.
+func (f *planFlags) readGraph(a *app, cmd *cobra.Command, r *planner.Request) error {
+	if err := spoolInput(a, cmd, f.graph); err != nil {
+		return err
+	}
+	graph, err := f.load(a, cmd)
 	if err != nil {
 		return err
 	}
-	progress.Enter("bounding the graph", "", 0, 0)
 	// Where the number of an owner's examples costs no noise, only the largest is tried.
 	perOwner := planner.PerOwner(f.MaxPerOwner)
 	if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
 		perOwner = []int{f.MaxPerOwner}
 	}
-	periods := func(kept int64) int { // number of pools for a rotation with the largest batches
-		return int(math.Ceil(max(float64(r.Steps), f.Epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
-	}
-	if !r.Rotates() {
-		periods = func(int64) int { return 0 }
-	}
+	return f.bound(cmd.Context(), graph, r, perOwner)
+}
+
+// load reads the graph, and passes on what is odd about it.
+func (f *planFlags) load(a *app, cmd *cobra.Command) (*ownergraph.Graph, error) {
+	progress.Enter("reading owners and examples", "", 0, 0)
 	graph, warning, err := planner.Load(cmd.Context(), f.graph, f.read)
+	if warning != nil {
+		for line := range strings.SplitSeq(message(cmd, warning), "\n") {
+			a.say(a.stderr, slog.LevelWarn, "warning: "+line)
+		}
+	}
+	return graph, err
+}
+
+// bound bounds the graph once for each number of examples per owner, and sets the steps.
+func (f *planFlags) bound(ctx context.Context, graph *ownergraph.Graph, r *planner.Request, perOwner []int) (err error) {
+	progress.Enter("bounding the graph", "", 0, 0)
+	sizes := r.BatchSizes
+	periods := func(kept int64) int { // number of pools for a rotation with the largest batches
+		if !r.Rotates() {
+			return 0
+		}
+		steps := max(float64(r.Steps), f.Epochs*float64(kept)/sizes[0])
+		return int(math.Ceil(steps * sizes[len(sizes)-1] / float64(max(1, kept))))
+	}
+	r.Populations, r.Pools, err = planner.Data(ctx, graph, perOwner, periods)
 	if err != nil {
 		return err
 	}
-	warnOfGraph(a, cmd, warning)
-	r.Populations, r.Pools, err = planner.Data(cmd.Context(), graph, perOwner, periods)
-	return err
+	return f.setSteps(r)
+}
+
+// setSteps sets the number of steps of so many passes over what takes part: owners, if only they are
+// sampled, else examples. They are those that the largest bound keeps, so that plans of different
+// bounds have the same number of steps, and can be compared.
+func (f *planFlags) setSteps(r *planner.Request) error {
+	if f.Epochs == 0 {
+		return nil
+	}
+	most, size := r.Populations[len(r.Populations)-1], r.BatchSizes[0]
+	units, of := most.Examples, "example"
+	if r.Sample == sampling.SampleOwners && most.Owners > 0 {
+		units, of = most.Owners, "owner"
+	}
+	steps := math.Ceil(f.Epochs*float64(units)/size - 1e-9)
+	if steps > planner.MaxSteps {
+		return &param.Error{
+			Param: "epochs",
+			Value: f.Epochs,
+			Rule: fmt.Sprintf(
+				"are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs",
+				steps,
+				size,
+				words.Count(units, of),
+				planner.MaxSteps,
+			),
+		}
+	}
+	r.Steps = max(1, int(steps))
+	return nil
 }
 
 // asked makes the plan that the flags ask for: one of a size or a range of sizes, or

@@ -50,7 +50,6 @@ type planFlags struct {
 // batch size, or the two ends of a range.
 func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (sizes []float64, err error) {
 	c := param.Checker{}
-	c.Add(a.zeros)
 	c.Require(
 		(len(f.graph) > 0) != (f.Examples != 0),
 		"graph and examples",

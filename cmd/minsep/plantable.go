@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"minsep/internal/accounting"
 	"minsep/internal/planner"
@@ -85,10 +84,10 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 
 // printTable prints every candidate.
 func printTable(w io.Writer, out *planner.Result) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(planColumns(out), "\t"))
+	t := newTable(w)
+	t.row("%s", strings.Join(planColumns(out), "\t"))
 	for _, row := range out.Rows {
-		fmt.Fprintln(t, strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
+		t.row("%s", strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
 	}
 	t.Flush()
 	fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep plan --help")
@@ -204,7 +203,7 @@ func planRow(row *planner.Row, forgets bool) []string {
 	}
 	certificate := "-"
 	if row.CPU > 0 {
-		certificate = "~" + aboutTime(row.CPU)
+		certificate = "~" + budgetTime(row.CPU)
 	}
 	relative := fmt.Sprintf("%.4g", row.Relative)
 	if row.MayBeWorse {

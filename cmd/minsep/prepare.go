@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +26,6 @@ import (
 	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
 	"minsep/sampling"
 )
@@ -70,7 +68,7 @@ type prepared struct {
 func prepareCommand(a *app) *cobra.Command {
 	var p preparation
 	c := &cobra.Command{
-		Use:   "prepare FILE... --owner COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
+		Use:   "prepare FILE... --owner-column COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
 		Short: "Prepare a training in one command: plan, certificate, batches and the recipe of the noise",
 		Long: `prepare reads who owns which examples, takes the first row of minsep plan, or --row N, and runs it: it bounds the contributions
 of owners, certifies the noise multiplier, forms batches and writes the recipe of the noise. The result is a run directory. What was
@@ -98,13 +96,8 @@ training of the run can begin or go on: keep it.`,
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key (default: MINSEP_KEY, or ~/.config/minsep/key)"
 	f.Lookup("out").Usage, f.Lookup("out").DefValue = "run directory to write to (default: run)", ""
-	f.StringVar(&p.read.OwnerColumn, "owner", "", "name or 1-based position of the owner column (default owner_id or owners)")
-	f.StringVar(&p.read.ExampleColumn, "example", "", "name or 1-based position of the example column (default example_id)")
-	f.StringVar(&p.read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
-	f.BoolVar(&p.read.RowIDs, "row-ids", false, "each row is an example: number the rows from 0 across files, in place of an example column")
-	f.BoolVar(&p.read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
-	f.StringVar(&p.nouns.OwnerNoun, "owner-noun", "", "what an owner is in these data, such as author, for messages and reports (default owner)")
-	f.StringVar(&p.nouns.ExampleNoun, "example-noun", "", "what an example is in these data, such as photo, for messages and reports (default example)")
+	addFlags(f, &p.read)
+	addFlags(f, &p.nouns)
 	p.addTraining(f)
 	f.StringVar(&p.plan, "plan", "", "file of a plan to take in place of a row of minsep plan")
 	return c
@@ -125,9 +118,6 @@ func (p *preparation) addTraining(f *pflag.FlagSet) {
 func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	ctx := cmd.Context()
 	a.out = cmp.Or(a.out, "run")
-	if a.zeros != nil {
-		return a.zeros
-	}
 	if err := p.nouns.NounFaults(); err != nil {
 		return err
 	}
@@ -201,7 +191,7 @@ func (p preparation) asked(cmd *cobra.Command) map[string]string {
 	asked := map[string]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains(places, f.Name) {
-			asked["--"+f.Name] = f.Value.String()
+			asked["--"+f.Name] = strings.Trim(f.Value.String(), "[]")
 		}
 	})
 	return asked
@@ -222,33 +212,14 @@ func askedBefore(a *app, ctx context.Context, folder string, asked map[string]st
 		}
 		return false, err
 	}
-	var before map[string]string
-	if err == nil {
-		err = json.Unmarshal(text, &before)
-	}
 	if err != nil {
 		return false, err
 	}
-	names := slices.Sorted(maps.Keys(before))
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		if _, there := before[name]; !there {
-			names = append(names, name)
-		}
+	now, err := json.Marshal(asked)
+	if err != nil {
+		return false, err
 	}
-	var differs []string
-	for _, name := range names {
-		if before[name] != asked[name] {
-			differs = append(
-				differs,
-				fmt.Sprintf(
-					"%s was %s, and is %s now",
-					name,
-					cmp.Or(before[name], "left out"),
-					cmp.Or(asked[name], "left out"),
-				),
-			)
-		}
-	}
+	differs := stages.JSONDifferences(text, now, "now")
 	if differs == nil {
 		return true, nil
 	}
@@ -290,35 +261,14 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err := readWorkload(cmd.Context(), &p.Request); err != nil {
 		return stages.Plan{}, err
 	}
-	progress.Enter("reading owners and examples", "", 0, 0)
-	graph, warning, err := planner.Load(cmd.Context(), p.graph, p.read)
+	graph, err := p.load(a, cmd)
 	if err != nil {
 		return stages.Plan{}, err
 	}
-	warnOfGraph(a, cmd, warning)
 	p.useGraph(graph)
 	p.Watch = watchPlan
-	size := p.BatchSizes[0]
-	periods := func(kept int64) int {
-		if !p.Rotates() {
-			return 0
-		}
-		steps := max(float64(p.Steps), p.Epochs*float64(kept)/size)
-		return int(math.Ceil(steps * size / float64(max(1, kept))))
-	}
-	progress.Enter("bounding the graph", "", 0, 0)
-	p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.MaxPerOwner}, periods)
-	if err != nil {
+	if err := p.bound(cmd.Context(), graph, &p.Request, []int{p.MaxPerOwner}); err != nil {
 		return stages.Plan{}, err
-	}
-	if p.Epochs > 0 {
-		units, of := p.Populations[0].Examples, "example"
-		if p.Sample == sampling.SampleOwners {
-			units, of = p.Populations[0].Owners, "owner"
-		}
-		if p.Steps, err = stepsOf(p.Epochs, units, of, size); err != nil {
-			return stages.Plan{}, err
-		}
 	}
 	out, err := p.Request.Plan(cmd.Context())
 	if errors.Is(err, planner.ErrNone) && out != nil {
@@ -337,14 +287,11 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	}
 	plan.Noise.ClipNorm = p.ClipNorm
 	plan.Noise.Words = string(noise.ChaCha12) // which devices can make as well
-	worse := ""
-	if row.MayBeWorse {
-		worse = "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not"
+	if out.MoreData != "" {
+		a.say(a.stderr, slog.LevelWarn, out.MoreData)
 	}
-	for _, text := range []string{out.MoreData, worse} {
-		if text != "" {
-			a.say(a.stderr, slog.LevelWarn, text)
-		}
+	if row.MayBeWorse {
+		a.say(a.stderr, slog.LevelWarn, "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not")
 	}
 	return plan, nil
 }
@@ -360,7 +307,7 @@ func checkPrepared(a *app, ctx context.Context, p *preparation) error {
 	sizes, err := probe.planFlags.check(ctx, &probe.Request, a)
 	c.Add(err)
 	c.Require(len(sizes) < 2, "batch-size", p.BatchSize, "must be one number")
-	p.BatchSizes, p.Unit = sizes, accounting.UnitOwner
+	p.BatchSizes, p.Unit, p.MaxNoiseState = sizes, accounting.UnitOwner, probe.MaxNoiseState
 	return c.Err()
 }
 
@@ -397,35 +344,6 @@ func usualDelta(owners int) float64 {
 	return digits.Nearest(math.Floor(delta/unit)*unit, 2)
 }
 
-// stepsOf returns the number of steps of so many passes over what takes part: examples, or owners.
-func stepsOf(epochs float64, units int64, of string, batch float64) (int, error) {
-	steps := math.Ceil(epochs*float64(units)/batch - 1e-9)
-	if steps > planner.MaxSteps {
-		return 0, &param.Error{
-			Param: "epochs",
-			Value: epochs,
-			Rule: fmt.Sprintf(
-				"are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs",
-				steps,
-				batch,
-				words.Count(units, of),
-				planner.MaxSteps,
-			),
-		}
-	}
-	return max(1, int(steps)), nil
-}
-
-// warnOfGraph passes on what is odd about a graph.
-func warnOfGraph(a *app, cmd *cobra.Command, warning error) {
-	if warning == nil {
-		return
-	}
-	for line := range strings.SplitSeq(message(cmd, warning), "\n") {
-		a.say(a.stderr, slog.LevelWarn, "warning: "+line)
-	}
-}
-
 // takePlan is the plan of a file, for the data of the command.
 func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	c := param.Checker{}
@@ -433,7 +351,7 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	new(preparation).addTraining(inPlan)
 	inPlan.VisitAll(func(f *pflag.Flag) {
 		given := cmd.Flags().Lookup(f.Name)
-		c.Require(!given.Changed || f.Name == "coordinates", f.Name, given.Value, "must be left out with --plan, which gives it")
+		c.Require(!given.Changed || f.Name == "coordinates", f.Name, nil, "must be left out with --plan: the plan decides the training")
 	})
 	plan, err := readPlan(cmd.Context(), p.plan)
 	c.Add(err)
@@ -463,22 +381,8 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 		return err
 	}
 	nouns := run.NounsOr(words.UsualNouns)
-	owner, owners, examples := nouns.OwnerNoun, words.Plural(nouns.OwnerNoun), words.Plural(nouns.ExampleNoun)
-	whom := fmt.Sprintf("one %s with all of its %s", owner, examples)
-	switch k := c.Run.MaxExamplesPerOwner; {
-	case c.Run.Sampler.Owners != nil:
-	case c.Unit == accounting.UnitExample:
-		whom = c.Unit.Protected(c.Run, nouns)
-	case c.Run.Sampler.Rotation != nil:
-		whom = fmt.Sprintf(
-			"one %s, of whose %s one takes part in each period of %d steps",
-			owner,
-			examples,
-			c.Run.Sampler.Rotation.EpochSteps,
-		)
-	default:
-		whom = fmt.Sprintf("one %s, of whose %s at most %d can take part", owner, examples, k)
-	}
+	examples := words.Plural(nouns.ExampleNoun)
+	whom := c.Unit.Protected(c.Run, nouns)
 	if done.Protected > 0 {
 		whom += fmt.Sprintf(", of %s", words.Grouped(done.Protected))
 	}
@@ -501,7 +405,7 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 			"data   %s; %s %s, each with up to %d of its %s, drawn afresh",
 			used,
 			batches,
-			owners,
+			words.Plural(nouns.OwnerNoun),
 			plan.Scheme.ExamplesPerOwner,
 			examples,
 		)

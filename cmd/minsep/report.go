@@ -39,21 +39,6 @@ func dateOfPages() (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// onlyHTML refuses a file name with the extension of another format.
-func onlyHTML(out string) error {
-	name := strings.ToLower(out)
-	for _, end := range []string{".pdf", ".docx", ".doc", ".md", ".txt", ".json", ".png", ".svg", ".tex"} {
-		if strings.HasSuffix(name, end) {
-			return &param.Error{
-				Param: "out",
-				Value: out,
-				Rule:  "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs",
-			}
-		}
-	}
-	return nil
-}
-
 func reportCommand(a *app) *cobra.Command {
 	var o report.Options
 	var own time.Duration
@@ -75,19 +60,22 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
+	addFlags(f, &o)
 	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret)")
 	f.DurationVar(&own, "own-samples", 0, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; without, the verdict says that samples were not recomputed")
-	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
 	return c
 }
 
 // writeReport writes the page of a run directory.
 func writeReport(a *app, ctx context.Context, dir string, o report.Options) error {
-	if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
-		return err
-	}
 	if a.out != "" {
+		if !strings.HasSuffix(a.out, ".html") {
+			return &param.Error{
+				Param: "out",
+				Value: a.out,
+				Rule:  "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs",
+			}
+		}
 		// Before the directory is read, which may take minutes.
 		if err := mayHold("out", a.out); err != nil {
 			return err

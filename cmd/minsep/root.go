@@ -9,8 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -20,12 +20,14 @@ import (
 	"minsep/internal/graphio"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
+	"minsep/mechanism"
 )
 
 // Exit codes, which scripts rely on.
@@ -56,7 +58,6 @@ type app struct {
 	dryRun    bool
 	key       string
 	out       string
-	zeros     error // faults of flags given as 0; reported with the other faults
 	operation
 }
 
@@ -122,6 +123,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		})
 		return exitOK
 	}
+	if cmd == root { // which has no task that can fail
+		err = usageError{err}
+	}
 	text := message(cmd, err)
 	if help := advice(err); help != "" {
 		text += "\n" + help
@@ -150,27 +154,27 @@ type failure struct {
 // printError prints an error as JSON, on the last line of standard error. Standard output has the
 // result, if there is one.
 func (a *app) printError(text string, code int) {
-	line, err := json.Marshal(failure{strings.Split(a.asGiven(text), "\n"), code})
-	if err != nil {
-		line = []byte(strconv.Quote(text)) // cannot happen: the value holds strings and a number only
-	}
-	fmt.Fprintln(a.stderr, string(line))
+	json.NewEncoder(a.stderr).Encode(failure{strings.Split(a.asGiven(text), "\n"), code})
 }
 
-// exitCode returns the exit code of an error: 3 where a guarantee failed, 2 where the user can mend
-// the cause by other words, paths or data, and 1 for all others, which a repetition may get past.
-// Missing files and missing rights count as 2: the same command ends the same way. The first case
-// wins, since the error of a failed guarantee may hold faults of parameters too.
+// usersErrors are those that the user can mend by other words, paths or data. Missing files and
+// missing rights are among them: the same command ends the same way.
+var usersErrors = []error{
+	mechanism.ErrTooLarge, pipelines.ErrInput, pipelines.ErrLocked, manifest.ErrExists, manifest.ErrInvalid,
+	store.ErrNotRegular, store.ErrHollow, store.ErrNotText, fs.ErrNotExist, fs.ErrPermission,
+	syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EISDIR, syscall.EROFS, syscall.ELOOP,
+}
+
+// exitCode returns the exit code of an error: 3 if a guarantee failed, 2 for a fault of the user's,
+// and 1 for all others, which a repetition may get past. The first case wins, since the error of a
+// failed guarantee may hold faults of parameters too.
 func exitCode(err error) int {
-	var usage usageError
-	var bad *param.Error
-	var fault *graphio.Fault
+	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.Is(err, inspect.ErrFailedCheck), unverified(err):
+	case is(inspect.ErrFailedCheck), unverified(err):
 		return exitNotVerified
-	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
-		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
-		errors.Is(err, store.ErrNotRegular), errors.Is(err, store.ErrHollow), errors.Is(err, store.ErrNotText), errors.Is(err, syscall.ELOOP):
+	case errors.As(err, new(usageError)), errors.As(err, new(*param.Error)), errors.As(err, new(*graphio.Fault)), errors.As(err, new(*noise.GrowthError)),
+		slices.ContainsFunc(usersErrors, is):
 		return exitUsage
 	}
 	return exitFailure
@@ -193,46 +197,44 @@ Start with:  minsep keygen key
 Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
 3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
 Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
-		Version:       versionText(),
-		SilenceErrors: true,
-		// Of cobra's suggestions for unknown commands, in changes of letters.
-		SuggestionsMinimumDistance: 2,
-		SilenceUsage:               true,
-		DisableAutoGenTag:          true,
-		Args:                       cobra.NoArgs,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:           versionText(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	// The command that makes completions for shells works, and is left out of the help.
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(a.flagError)
+	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.quiet, "quiet", false, "print no progress and no summary")
 	a.addLogFlags(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		// Not refused yet: a stage tells these faults with all of its own, see Options.Faults.
-		a.zeros = refuseZeros(cmd)
-		return a.makeLog(a.stderr)
+		return errors.Join(refuseHome(a.args), refuseEmpty(cmd), a.makeLog(a.stderr))
 	}
 	addBeamFlags(f, &a.runner)
 	// The order of the commands in the help is the order of the stages in a run.
-	for _, s := range stages.All {
-		if of := stageCommands[s.Name]; of != nil { // a stage without a command fails a test
-			root.AddCommand(of(a))
-		}
-	}
 	root.AddCommand(
+		boundCommand(a),
+		strategyCommand(a),
+		accountCommand(a),
+		formCommand(a),
+		noiseCommand(a),
 		prepareCommand(a),
 		keygenCommand(a),
 		inspectCommand(a),
 		reportCommand(a),
 		planCommand(a),
 		runCommand(a),
+		composeCommand(a),
+		statisticsCommand(a),
+		workerPoolCommand(a),
+		manCommand(),
 	)
-	root.AddCommand(composeCommand(a), statisticsCommand(a), workerPoolCommand(a), manCommand())
-	for _, c := range append(root.Commands(), root) {
+	for _, c := range root.Commands() {
 		// These look at the flags that the constructors have defined, so they come last.
-		wrapArgs(c)
+		checkArgs(c)
 		completeValues(c)
 		acceptPowers(c)
 	}
@@ -241,40 +243,12 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 }
 
 // flagError is the error of flags that cobra cannot parse, with the way out.
-func (a *app) flagError(cmd *cobra.Command, err error) error {
-	if word := unknownCommand(cmd, a.args); word != "" {
-		return noSuchCommand(cmd, word)
-	}
+func flagError(cmd *cobra.Command, err error) error {
 	err = flagFault(err)
 	if text := inPlanInstead(cmd, err); text != "" {
 		return usageError{errors.New(text)}
 	}
-	if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
-		err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
-	}
 	return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-}
-
-// noSuchCommand is the error of a word that is no command, with the commands that may be meant.
-func noSuchCommand(cmd *cobra.Command, word string) error {
-	return usageError{fmt.Errorf("unknown command %q%s; see minsep --help", word, suggestions(cmd, word))}
-}
-
-// suggestions are the commands that may be meant by a word, as cobra finds them.
-func suggestions(cmd *cobra.Command, word string) string {
-	names := cmd.Root().SuggestionsFor(word)
-	if len(names) == 0 {
-		return ""
-	}
-	return " (did you mean " + strings.Join(names, " or ") + "?)"
-}
-
-// unknownCommand returns the first argument if it names no command; "" if it does, or is a flag.
-func unknownCommand(cmd *cobra.Command, args []string) string {
-	if cmd.HasParent() || len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return ""
-	}
-	return args[0]
 }
 
 // inPlanInstead answers a user who gave minsep run a flag that is a field of the plan: it names the
@@ -289,85 +263,38 @@ func inPlanInstead(cmd *cobra.Command, err error) string {
 	if field == "" {
 		return ""
 	}
-	text := fmt.Sprintf(
+	return fmt.Sprintf(
 		"--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or by --again NEW, which takes over what still holds",
 		name,
 		field,
 	)
-	if plan, _, err := cmd.Root().Find([]string{"plan"}); err == nil && plan.Flags().Lookup(name) != nil {
-		text += fmt.Sprintf("; or write another plan, by minsep plan --%s with its other flags and --out", name)
-	}
-	return text
 }
 
-// wrapArgs makes a wrong number of arguments a usage error that names the command's arguments.
-func wrapArgs(c *cobra.Command) {
+// checkArgs makes a wrong number of arguments a usage error that says how the command is called.
+func checkArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {
-		var bad *param.Error
 		if slices.Contains(args, "") {
-			return usageError{
-				fmt.Errorf(
-					"an argument is empty, as of a variable of the shell that is not set; see %s --help",
-					cmd.CommandPath(),
-				),
-			}
+			return usageError{errors.New("an argument is empty, as of a variable of the shell that is not set")}
 		}
-		if unexpanded := unexpandedHome(cmd, args); unexpanded != "" {
-			return usageError{
-				fmt.Errorf(
-					"%s: the shell replaces ~ only where a word begins with it and is not quoted: write $HOME in its place, or ./~ for a folder of this name",
-					unexpanded,
-				),
-			}
-		}
-		if err := check(cmd, args); errors.As(err, &bad) {
-			return err
-		} else if err != nil {
-			return usageError{fmt.Errorf("%w; see %s --help", argumentFault(cmd, args), cmd.CommandPath())}
+		if err := check(cmd, args); err != nil {
+			return usageError{fmt.Errorf("arguments %q: must be as in %s", args, cmd.UseLine())}
 		}
 		return nil
 	}
 }
 
-// unexpandedHome returns the first argument or flag with a path below ~; "" if there is none.
-func unexpandedHome(cmd *cobra.Command, args []string) (found string) {
-	isBelow := func(value string) bool { return value == "~" || strings.HasPrefix(value, "~/") }
-	if i := slices.IndexFunc(args, isBelow); i >= 0 {
-		return args[i]
-	}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, is := f.Value.(pflag.SliceValue); is {
-			values = list.GetSlice()
-		}
-		if i := slices.IndexFunc(values, isBelow); i >= 0 && found == "" {
-			found = "--" + f.Name + " " + values[i]
-		}
-	})
-	return found
-}
+// unexpandedHome matches an argument with a path below ~, which the shell has not replaced.
+var unexpandedHome = regexp.MustCompile(`^(--[a-z-]+=)?~(/|$)`)
 
-// argumentFault says which arguments the command takes and which it got. Arguments of minsep itself
-// are unknown commands.
-func argumentFault(cmd *cobra.Command, args []string) error {
-	if !cmd.HasParent() {
-		return fmt.Errorf("unknown command %q%s", args[0], suggestions(cmd, args[0]))
+func refuseHome(words []string) error {
+	if i := slices.IndexFunc(words, unexpandedHome.MatchString); i >= 0 {
+		return usageError{fmt.Errorf(
+			"%s: the shell replaces ~ only where a word begins with it and is not quoted: write $HOME in its place, or ./~ for a folder of this name",
+			words[i],
+		)}
 	}
-	takes := "flags only"
-	if _, use, _ := strings.Cut(cmd.Use, " "); use != "" && !strings.HasPrefix(use, "-") && !strings.HasPrefix(use, "(") {
-		takes = "one argument, " + strings.Fields(use)[0]
-	}
-	if len(args) == 0 {
-		return fmt.Errorf("%s takes %s, which is missing", cmd.Name(), takes)
-	}
-	text := fmt.Sprintf("%s takes %s, not %s", cmd.Name(), takes, strings.Trim(fmt.Sprintf("%q", args), "[]"))
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if last := args[len(args)-1]; f.Changed && f.Value.Type() == "bool" && (last == "true" || last == "false") {
-			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
-		}
-	})
-	return errors.New(text)
+	return nil
 }
 
 // addBeamFlags adds the flags of Beam's runners. All but --runner are hidden: they are for users
@@ -403,10 +330,6 @@ func (a *app) addStageFlags(c *cobra.Command) {
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, print what would be done, write nothing")
 }
 
-// stageCommands has a constructor for the command of each stage, by the stage's name. The file of
-// each command registers its own.
-var stageCommands = map[string]func(a *app) *cobra.Command{}
-
 // options collects the common flags for a stage.
 func (a *app) options() pipelines.Options {
 	o := pipelines.Options{
@@ -416,13 +339,28 @@ func (a *app) options() pipelines.Options {
 		DryRun:  a.dryRun,
 		WorkDir: a.workDir,
 		Log:     a.log,
-		Faults:  a.zeros,
 	}
 	a.showAs(a.out, a.key)
 	// Stages do not know the screen: their warnings come here, and those that are errors come back as
 	// errors.
 	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }
 	return o
+}
+
+// runStage runs a stage under the progress line, and prints its result.
+func runStage[R any](
+	a *app,
+	cmd *cobra.Command,
+	run func(context.Context, pipelines.Options) (R, error),
+	table func(io.Writer, R),
+) error {
+	stop := a.watch(cmd.Name())
+	result, err := run(cmd.Context(), a.options())
+	stop()
+	if err != nil {
+		return err
+	}
+	return a.print(result, func(w io.Writer) { table(w, result) })
 }
 
 // print writes v as JSON with --json. Else it writes the text from table, unless --quiet is set.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
-	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
@@ -57,12 +56,7 @@ Start with:  minsep run --example > plan.json`,
 			if len(args) == 0 {
 				return usageError{errors.New("run: name a plan; see minsep run --help")}
 			}
-			// Unlike a stage's, the flags' faults are told before the plan is read: without a plan there are
-			// no others to tell them with.
 			o := a.options()
-			if a.zeros != nil {
-				return a.zeros
-			}
 			plan, err := readPlan(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -74,9 +68,6 @@ Start with:  minsep run --example > plan.json`,
 			}
 			how.Watch = a.watch
 			result, err := pipelines.RunPlan(cmd.Context(), plan, o, how)
-			if errors.As(err, new(*noise.GrowthError)) {
-				return usageError{err}
-			}
 			// Not certified is a result: the stages that are done and the estimates are printed, and the
 			// exit code says the rest.
 			if err != nil && result.NotCertified != nil && unverified(err) {
@@ -137,61 +128,55 @@ func oneOf(n int64) string {
 }
 
 func printNotCertified(w io.Writer, r pipelines.AccountResult) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	defer t.Flush()
-	fmt.Fprintf(t, "not certified\t(%g, %g)-DP", r.Epsilon, r.Delta)
+	method := ""
 	if r.Method != "" {
-		fmt.Fprintf(t, "; method: %s", r.Method)
+		method = "; method: " + string(r.Method)
 	}
-	fmt.Fprintln(t)
+	t.row("not certified\t(%g, %g)-DP%s", r.Epsilon, r.Delta, method)
 	if r.Estimate > 0 {
-		fmt.Fprintf(t, "estimated noise multiplier\t%.5g, which certifies nothing\n", r.Estimate)
+		t.row("estimated noise multiplier\t%.5g, which certifies nothing", r.Estimate)
 	}
 	printEstimates(t, r)
 }
 
 func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTable(w)
 	defer t.Flush()
 	// Only public facts are printed: no size of a batch, and no number that follows from one.
 	if r.PlanSHA256 != (manifest.Digest{}) { // zero if the plan was refused
-		fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
+		t.row("plan SHA-256\t%s", r.PlanSHA256)
 	}
 	if r.RunID != "" {
-		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
+		t.row("run\t%s\t%s", r.RunID, r.Out)
 	}
 	if n := len(r.Earlier); n > 0 {
-		fmt.Fprintf(
-			t,
-			"taken over\tfrom %s; the certificate is for each training alone, and minsep compose adds up several\n",
+		t.row(
+			"taken over\tfrom %s; the certificate is for each training alone, and minsep compose adds up several",
 			plural(n, "earlier run"),
 		)
 	}
 	if r.Examples > 0 {
-		if r.Kept != "" {
-			fmt.Fprintf(t, "kept\t%s", strings.TrimPrefix(r.Kept, "kept "))
-		} else {
-			fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
-		}
+		kept := cmp.Or(strings.TrimPrefix(r.Kept, "kept "), plural(r.Examples, "example"))
 		if r.Copies != r.Examples {
-			fmt.Fprintf(t, ", %s", copies(r.Copies))
+			kept += ", " + copies(r.Copies)
 		}
-		fmt.Fprintln(t)
+		t.row("kept\t%s", kept)
 	}
 	if r.ExpectedBatchSize > 0 {
-		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
+		t.row("expected batch size\t%s", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
 	}
 	if r.Status != "" {
-		fmt.Fprintf(
-			t,
-			"%s\t(%g, %g)-DP at noise multiplier %s\n",
+		t.row(
+			"%s\t(%g, %g)-DP at noise multiplier %s",
 			statusText(r.Status, r.Weak),
 			r.Epsilon,
 			r.Delta,
 			accounting.RoundedUp(r.NoiseMultiplier, 6),
 		)
 		printWeak(t, r.Weak)
-		fmt.Fprintf(t, "protects\t%s%s\n", r.Protects, oneOf(r.Protected))
+		t.row("protects\t%s%s", r.Protects, oneOf(r.Protected))
 		printWorse(
 			t,
 			r.Beside,
@@ -201,7 +186,7 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 		)
 	}
 	if r.Warning != "" {
-		fmt.Fprintf(t, "warning\t%s\n", r.Warning)
+		t.row("warning\t%s", r.Warning)
 	}
 	t.Flush()
 	if dry {
@@ -209,14 +194,14 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 		return
 	}
 	for _, s := range r.Stages {
-		fmt.Fprintf(t, "%s\t%s\t%.1f s\t%s", s.Stage, s.State, s.Seconds, s.Path)
+		files := ""
 		if s.Files > 0 {
-			fmt.Fprintf(t, "\t%s", plural(s.Files, "file"))
+			files = "\t" + plural(s.Files, "file")
 		}
-		fmt.Fprintln(t)
+		t.row("%s\t%s\t%.1f s\t%s%s", s.Stage, s.State, s.Seconds, s.Path, files)
 	}
 	if r.Seconds > 0 {
-		fmt.Fprintf(t, "in all\t\t%.1f s\n", r.Seconds)
+		t.row("in all\t\t%.1f s", r.Seconds)
 	}
 	if slices.ContainsFunc(r.Stages, func(s pipelines.StageRun) bool { return s.Stage == "noise" }) {
 		t.Flush()
@@ -226,9 +211,8 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 
 // printEstimate prints a dry run's estimates of the stages: rows, files, bytes.
 func printEstimate(w io.Writer, stages []pipelines.StageRun) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	defer t.Flush()
-	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\t\n")
+	t := newTable(w)
+	t.row("\nexpected\tstate\trows\tfiles\tbytes")
 	size := func(n int64) string {
 		if n == 0 {
 			return "-"
@@ -237,37 +221,30 @@ func printEstimate(w io.Writer, stages []pipelines.StageRun) {
 	}
 	for _, s := range stages {
 		e := s.Estimate
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes))
+		t.row("%s\t%s\t%s\t%d\t%s", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes))
 	}
-	fmt.Fprintf(t, "\n")
-	t.Flush()
+	t.row("")
 	for _, s := range stages {
 		if s.Aside != nil {
-			fmt.Fprintf(
-				w,
-				"%s: the verification that was begun there is set aside, and its failure probability counts: %s\n\n",
+			t.row(
+				"%s: the verification that was begun there is set aside, and its failure probability counts: %s\n",
 				s.Stage,
 				strings.Join(s.Aside, "; "),
 			)
 		}
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
-			fmt.Fprintf(
-				w,
-				"a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n",
+			t.row(
+				"a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n",
 				words.Grouped(int64(most)),
 				100*accounting.SuggestedShare,
 			)
 		}
 		if s.Estimate.Outlook != nil {
-			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprintf(t, "account\tof (epsilon, delta)-DP by samples\n")
+			t.row("account\tof (epsilon, delta)-DP by samples")
 			printOutlook(t, *s.Estimate.Outlook)
-			t.Flush()
 		} else if s.Stage == "account" && s.Estimate.Sampled && s.State != pipelines.StageSkipped {
-			fmt.Fprintf(
-				w,
-				"account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy\n",
-			)
+			t.row("account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy")
 		}
 	}
+	t.Flush()
 }

@@ -32,20 +32,15 @@ it costs what its claim says, and minsep compose adds that to the training's. A 
 			if err := mustBeFolders(cmd.Context(), args); err != nil {
 				return err
 			}
-			o := a.options()
-			r, err := s.Run(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func(w io.Writer) { printRelease(w, r) })
+			return runStage(a, cmd, s.Run, printRelease)
 		},
 	}
 	a.addJobFlags(c, "the same command begins again, if nothing was released")
 	f := c.Flags()
 	f.StringArrayVar(&s.Values, "values", nil, "CSV, TSV or Parquet file with the values of the examples; may be repeated")
-	f.StringVar(&s.IDColumn, "id-column", "example_id", "column of the files with the ids of the examples")
-	f.StringVar(&s.Ask.Name, "name", "", "name of the release: small letters, digits, - and _")
-	f.Float64Var(&s.Ask.Epsilon, "epsilon", 0, "epsilon of the whole release, above 0")
+	s.IDColumn = "example_id"
+	addFlags(f, &s)
+	addFlags(f, &s.Ask)
 	of := &s.Ask.Statistics
 	f.Var(statisticsFlag{of, privacy.Counts}, "counts", "count the examples in each named class of a column: label=cat,dog; may be repeated")
 	f.Var(statisticsFlag{of, privacy.Mean}, "mean", "mean of a column, of values clamped to bounds: age=0:120; may be repeated")

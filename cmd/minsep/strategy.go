@@ -1,16 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -22,13 +21,9 @@ import (
 	"minsep/mechanism"
 )
 
-func init() { stageCommands["strategy"] = strategyCommand }
-
 func strategyCommand(a *app) *cobra.Command {
 	var kinds, files []string
 	var params mechanism.Params
-	var normalized bool
-	parameters := map[string]*float64{}
 	c := &cobra.Command{
 		Use:   "strategy --kind K[,K…] --steps N [--bands W] [--min-sep B] [--out FILE]",
 		Short: "Make strategies that correlate noise, and compare them",
@@ -44,27 +39,16 @@ The sensitivity assumes that an example takes part at most --max-participations 
 counts no amplification by sampling.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A parameter that was not given is optimized, so 0 must not stand for it.
-			for name, value := range parameters {
-				if cmd.Flags().Changed(name) {
-					params.SetParameter(name, *value)
-				}
-			}
 			if len(kinds) == 0 && len(files) > 0 {
-				a.zeros = errors.Join(a.zeros, withoutKind(cmd))
-			}
-			if cmd.Flags().Changed("normalized") {
-				params.Normalized = &normalized
+				if err := withoutKind(cmd); err != nil {
+					return err
+				}
 			}
 			usualMomentum(cmd, &params)
 			if len(kinds) == 1 && kinds[0] == "all" {
 				kinds = mechanism.Kinds(func(f mechanism.Family) bool { return !f.TakesColumn })
 			}
-			err := compareStrategies(a, cmd.Context(), kinds, files, params)
-			if errors.Is(err, mechanism.ErrTooLarge) {
-				err = usageError{err}
-			}
-			return err
+			return compareStrategies(a, cmd.Context(), kinds, files, params)
 		},
 	}
 	f := c.Flags()
@@ -73,23 +57,7 @@ counts no amplification by sampling.`,
 		panic(err) // no such flag
 	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
-	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
-	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size != mechanism.BandsSize })))
-	f.IntVar(&params.MinSep, "min-sep", 0, "least number of steps from one participation to the next (default: each example takes part once)")
-	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as --min-sep lets fit)")
-	f.BoolVar(&params.Phases, "phases", false, "assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order")
-	// The same flags as plan has, so that a plan's workload can be typed here.
-	trainingFlags(f, &params)
-	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "the error to minimise: mean or max, over the steps")
-	for _, p := range mechanism.Parameters() {
-		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
-	}
-	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "for "+mechanism.KindAmplified+": noise multiplier that independent noise needs under the same sampling (default 1)")
-	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Normalized }))+" only)")
-	f.IntVar(&params.Buffers, "buffers", 0, "most buffers of "+mechanism.KindBLT+" (default 4)")
-	f.IntVar(&params.Arity, "arity", 0, "arity of "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size == mechanism.AritySize }))+": the number of children of a node (default 2)")
-	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz: numbers with commas between them")
-	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for one N-th of the steps, and repeat it N times")
+	addFlags(f, &params)
 	f.StringVar(&a.out, "out", "", "strategy file to write, which minsep noise and minsep account read")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make and write nothing")
@@ -101,48 +69,22 @@ func anyFamily(mechanism.Family) bool { return true }
 // familiesHelp lists the strategy families for a help text.
 func familiesHelp() string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	t := newTable(&b)
 	for _, f := range mechanism.Families() {
-		fmt.Fprintf(t, "  %s\t%s\n", f.Kind, f.Help)
+		t.row("  %s\t%s", f.Kind, f.Help)
 	}
 	t.Flush()
 	return strings.TrimRight(b.String(), "\n")
-}
-
-// parameterHelp returns the help of the flag that sets a parameter of one or more families.
-func parameterHelp(p mechanism.Parameter) string {
-	within := ""
-	if !math.IsInf(p.High, 1) {
-		within = fmt.Sprintf(", from %v to %v", p.Low, p.High)
-	}
-	return fmt.Sprintf(
-		"%s of %s%s (default: the best)",
-		p.Symbol,
-		words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Parameter != nil && f.Parameter.Name == p.Name })),
-		within,
-	)
 }
 
 // withoutKind refuses the flags that only make a strategy if --kind is missing: a strategy file has
 // its own parameters.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{}
-	names := []string{
-		"bands",
-		"buffers",
-		"arity",
-		"column",
-		"stamps",
-		"normalized",
-		"objective",
-		"independent-noise",
-	}
-	for _, p := range mechanism.Parameters() {
-		names = append(names, p.Name)
-	}
-	for _, name := range names {
-		flag := cmd.Flags().Lookup(name)
-		c.Require(!flag.Changed, name, flag.Value, "is for a strategy that is made: give --kind as well")
+	for _, name := range []string{
+		"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise", "lambda", "gamma", "offset",
+	} {
+		c.Require(!cmd.Flags().Changed(name), name, nil, "is for a strategy that is made: give --kind as well")
 	}
 	return c.Err()
 }
@@ -167,7 +109,6 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		return err
 	}
 	c := param.Checker{}
-	c.Add(a.zeros)
 	c.Require(len(kinds)+len(files) > 0, "kind", "[]", "must be given")
 	c.Require(a.out == "" || len(kinds) == 1 && len(files) == 0, "out", a.out, "takes exactly one kind")
 	for _, kind := range kinds {
@@ -191,7 +132,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 	}
 	var all []strategyFigures
 	var faults []error
-	show := func(name string, s *mechanism.Strategy, err error) {
+	show := func(name, file string, s *mechanism.Strategy, err error) {
 		var f mechanism.Figures
 		if err == nil {
 			f, err = problem.Figures(s)
@@ -203,6 +144,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		one := strategyFigures{
 			Figures:       f,
 			Steps:         s.Steps,
+			File:          file,
 			NonNegative:   s.NonNegative(),
 			Participation: problem.Participation,
 			Strategy:      s,
@@ -213,10 +155,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		all = append(all, one)
 	}
 	for i, s := range read {
-		show(files[i], s, nil)
-		if len(all) > 0 {
-			all[len(all)-1].File = files[i]
-		}
+		show(files[i], files[i], s, nil)
 	}
 	for _, kind := range kinds {
 		s, err := params.Among(kinds, kind).Make(ctx, workload)
@@ -224,7 +163,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		show(kind, s, err)
+		show(kind, "", s, err)
 	}
 	// All or nothing: a strategy with a fault is not left for account or noise to find.
 	if a.out != "" && len(faults) == 0 {
@@ -236,38 +175,22 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 
 // readStrategies reads strategy files. All must have params.Steps steps; if that is 0, the first
 // file sets it.
-func readStrategies(
-	ctx context.Context,
-	files []string,
-	params *mechanism.Params,
-) (read []*mechanism.Strategy, err error) {
-	given := params.Steps != 0
+func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
 	for _, path := range files {
 		s, err := stages.ReadStrategyFile(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		if params.Steps == 0 {
-			params.Steps = s.Steps
-		}
-		switch {
-		case s.Steps == params.Steps:
-		case !given:
+		params.Steps = cmp.Or(params.Steps, s.Steps)
+		if s.Steps != params.Steps {
 			return nil, &param.Error{
 				Param: "strategy",
 				Value: path,
 				Rule: fmt.Sprintf(
-					"has %s, %s has %d: strategies that are compared must have the same number of steps",
+					"has %s, and must have %d, as --steps or the first strategy: others cannot be compared",
 					words.Count(s.Steps, "step"),
-					files[0],
 					params.Steps,
 				),
-			}
-		default:
-			return nil, &param.Error{
-				Param: "steps",
-				Value: params.Steps,
-				Rule:  fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path),
 			}
 		}
 		read = append(read, s)
@@ -350,35 +273,33 @@ func printStrategies(a *app, all []strategyFigures) error {
 }
 
 func printStrategy(w io.Writer, s strategyFigures) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "strategy\t%s, %s, %s\n", s.Kind, plural(s.Steps, "step"), plural(s.Bands, "band"))
+	t := newTable(w)
+	t.row("strategy\t%s, %s, %s", s.Kind, plural(s.Steps, "step"), plural(s.Bands, "band"))
 	for name, value := range s.Parameter {
-		fmt.Fprintf(t, "%s\t%.9g\n", name, value)
+		t.row("%s\t%.9g", name, value)
 	}
-	fmt.Fprintf(t, "RMSE\t%.9g\tat noise multiplier 1\n", s.RMSE)
-	fmt.Fprintf(t, "MaxSE\t%.9g\n", s.MaxSE)
+	t.row("RMSE\t%.9g\tat noise multiplier 1", s.RMSE)
+	t.row("MaxSE\t%.9g", s.MaxSE)
 	exact := "exact"
 	if !s.Sensitivity.Exact {
 		exact = "an upper bound"
 	}
-	fmt.Fprintf(t, "sensitivity\t%.9g\t%s, by %s\n", s.Sensitivity.Value, exact, s.Sensitivity.Method)
-	fmt.Fprintf(t, "RMSE·sensitivity\t%.9g\twithout amplification\n", s.RMSE*s.Sensitivity.Value)
-	fmt.Fprintf(t, "noise of a step\t%.9g\tat noise multiplier 1\n", s.StepNoise)
-	fmt.Fprintf(
-		t,
-		"noise\t%s of state, %s and %s for each step and coordinate\n",
+	t.row("sensitivity\t%.9g\t%s, by %s", s.Sensitivity.Value, exact, s.Sensitivity.Method)
+	t.row("RMSE·sensitivity\t%.9g\twithout amplification", s.RMSE*s.Sensitivity.Value)
+	t.row("noise of a step\t%.9g\tat noise multiplier 1", s.StepNoise)
+	t.row(
+		"noise\t%s of state, %s and %s for each step and coordinate",
 		plural(s.State, "number"),
 		plural(s.Normals, "normal"),
 		plural(s.MultiplyAdds, "multiply-add"),
 	)
 	if !s.NonNegative {
-		fmt.Fprintf(
-			t,
-			"entries\tsome are negative, which the accounting of random participations does not cover\n",
+		t.row(
+			"entries\tsome are negative, which the accounting of random participations does not cover",
 		)
 	}
 	if s.Out != "" {
-		fmt.Fprintf(t, "written\t%s\n", s.Out)
+		t.row("written\t%s", s.Out)
 	}
 	t.Flush()
 }

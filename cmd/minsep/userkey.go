@@ -46,10 +46,16 @@ func findKey(a *app) (string, error) {
 	}
 	key := filepath.Join(folder, "minsep", "key")
 	_, err = os.Stat(key)
-	if err == nil || a.dryRun {
-		return key, err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		return key, nil
+	case a.dryRun && errors.Is(err, fs.ErrNotExist):
+		return "", &param.Error{
+			Param: "key",
+			Value: key,
+			Rule:  "does not exist, and a dry run makes no key: make it by minsep keygen, or name another one by --key or " + keyVariable,
+		}
+	case errors.Is(err, fs.ErrNotExist):
 		err = os.MkdirAll(filepath.Dir(key), 0o700)
 		if err == nil {
 			err = stream.CreateKeyFile(key)

@@ -53,8 +53,6 @@ type Options struct {
 	// each; nil: nobody.
 	Tell func(text string)
 
-	Faults error // of the command line, to be told with the parameters' own; nil for none
-
 	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
 }
 
@@ -104,8 +102,6 @@ func (o Options) madeWithKey() string {
 
 // validateJob records the faults of the runner and of the place of results.
 func (o Options) validateJob(c *param.Checker) {
-	// Faults of the command line are told with all others, in one message.
-	c.Add(o.Faults)
 	e := o.engine()
 	c.Require(
 		slices.Contains(Runners, e.runner),

@@ -28,7 +28,7 @@ import (
 // Statistics releases private statistics of the examples of a run directory's bounded table.
 type Statistics struct {
 	Values   []string // CSV, TSV and Parquet files, with a row for each example
-	IDColumn string   // with the ids of the examples
+	IDColumn string   `flag:"id-column" help:"column of the files with the ids of the examples"` // with the ids of the examples
 	Ask      privacy.Statistics
 }
 

@@ -128,7 +128,7 @@ func (r Request) Validate() error {
 		c.Require(b > 0 && b <= 1e15, "batch size", b, "must be above 0 and at most 1e15")
 	}
 	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
-	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1")
+	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1, and belongs well below one over the number of owners (docs/choosing.md)")
 	c.Require(
 		slices.Contains([]string{RMSE, MaxSE, LastSE, LateSE}, r.Objective),
 		"objective",

@@ -187,9 +187,9 @@ func refusals(out *Result) []string {
 	}
 	slices.SortStableFunc(reasons, func(a, b string) int { return count[b] - count[a] })
 	if len(reasons) == 0 {
-		return []string{"No mechanism can be used: none is of the schemes and kinds that are asked for."}
+		return []string{"None is of the schemes and kinds that are asked for."}
 	}
-	text := []string{"No mechanism can be used:"}
+	var text []string
 	for i, reason := range reasons {
 		if i == mostReasons {
 			text = append(text, words.Count(len(reasons)-i, "more reason")+".")

@@ -25,8 +25,8 @@ import (
 
 // Options choose the contents of a page.
 type Options struct {
-	ShowSecret bool      // realised batch sizes and participation counts too
-	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
+	ShowSecret bool      `flag:"show-secret" help:"also show realised batch sizes and participation counts"`                                  // realised batch sizes and participation counts too
+	Title      string    `flag:"title" help:"title of the page, such as the name of the data (default: the name of the plan, or the run id)"` // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
 	// OwnSamples is the time for samples as [inspect.Resample] draws them, in seconds of processors; 0
 	// for none, so that the page is a function of the directory.

@@ -11,8 +11,8 @@ import (
 // Nouns are a user's words for owner and example, in the singular, such as author and photo. They
 // decide nothing. An empty one stands for the word itself.
 type Nouns struct {
-	OwnerNoun   string `json:"owner_noun,omitempty"`
-	ExampleNoun string `json:"example_noun,omitempty"`
+	OwnerNoun   string `json:"owner_noun,omitempty" flag:"owner-noun" help:"what an owner is in these data, such as author, for messages and reports (default owner)"`
+	ExampleNoun string `json:"example_noun,omitempty" flag:"example-noun" help:"what an example is in these data, such as photo, for messages and reports (default example)"`
 }
 
 // UsualNouns are the words for which users give others.

@@ -75,13 +75,13 @@ def prepare(
     if example_column is not None:
         if not isinstance(owners, (str, os.PathLike)) or column is None:
             raise ValueError("example_column: needs owners, the path of a file, and column, its column of owners")
-        arguments += [f"--example={example_column}", f"--owner={column}"] + ["--skip-ownerless"] * (unowned == "drop")
+        arguments += [f"--example-column={example_column}", f"--owner-column={column}"] + ["--skip-ownerless"] * (unowned == "drop")
         file = os.fspath(owners)
     else:
         given = _read(owners, column) if isinstance(owners, (str, os.PathLike)) else owners
         rows, table = _table(given, unowned == "drop")
         file = _write(out, table)
-        arguments += ["--owner=owner_id", "--owner-separator=none"]
+        arguments += ["--owner-column=owner_id", "--owner-separator=none"]
     try:
         done = _command.watched(["prepare", file, *arguments, *_arguments(flags)], command)
     except UsageError as err:

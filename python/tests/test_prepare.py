@@ -34,7 +34,7 @@ class Prepare(runs.Case):
         owners = np.random.default_rng(0).integers(0, 60, 400)
         path = self.folder / "run"
         run, text = prepared(path, owners, owner="author", example="photo")
-        self.assertRegex(text, r"claim  \(8, 0.0016\)-DP for one author with all of its photos, of 60; verified")
+        self.assertRegex(text, r"claim  \(8, 0.0016\)-DP for an author with any number of photos, of 60; verified")
         self.assertRegex(text, "data   all 400 photos; 8 steps of about 10 authors, each with up to 8 of its photos, drawn afresh")
         self.assertEqual((run.key, run.coordinates, run.steps), (str(runs.key()), 22, 8))
         for t in range(run.steps):
@@ -46,7 +46,7 @@ class Prepare(runs.Case):
         page = run.report()
         self.assertEqual(page.path, str(path / "report.html"))
         self.assertTrue(page._repr_html_().startswith("<iframe srcdoc="))
-        with self.assertRaisesRegex(minsep.UsageError, "path .*: was prepared for another training: epsilon was 8, and is 4 now; give another path, or"):
+        with self.assertRaisesRegex(minsep.UsageError, "path .*: was prepared for another training: epsilon is \"8\" there, \"4\" now; give another path, or"):
             prepared(path, owners, epsilon=4)
         with self.assertRaisesRegex(ValueError, "not those from which .* was prepared: 400 rows then, 400 now"):
             prepared(path, owners + 1)
@@ -81,7 +81,7 @@ class Prepare(runs.Case):
     def test_several_owners_and_a_plan(self):
         owners = [[i % 90, 1000 + i % 70] for i in range(300)]
         run, text = prepared(self.folder / "run", owners)
-        self.assertIn("for one owner, of whose examples", text)
+        self.assertRegex(text, "for an owner (of whom one example is kept|with any number of examples, at most one)")
         rows = np.concatenate([run.batch(t) for t in range(run.steps)])
         taken = [owner for row in set(rows.tolist()) for owner in owners[row]]
         if "at most 1 can" in text:
