@@ -38,7 +38,7 @@ func TestOwnersAreAccountedForAsOneExample(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				text := fmt.Sprint(method, r.Loss(0.9), r.Majorized())
+				text := fmt.Sprint(method, r.stepLoss(0.9), r.Majorized())
 				pq, qp, err := r.Prove(0.9, 2)
 				text += fmt.Sprint(pq, qp, err)
 				if cut != nil {

@@ -105,8 +105,14 @@ func (r Run) Method() (Method, error) {
 }
 
 // Loss returns the run's loss as package montecarlo computes and samples it, without a maximum batch
-// size. The run's method must be MonteCarlo, Unproven or PLD.
+// size, and with one step for each pattern if there are few. The run's method must be MonteCarlo,
+// Unproven or PLD.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
+	return r.stepLoss(noiseMultiplier).ByPatterns()
+}
+
+// stepLoss is Loss with the run's own steps.
+func (r Run) stepLoss(noiseMultiplier float64) montecarlo.Spec {
 	spec := montecarlo.Spec{
 		MultiOwner:      r.Sampler.MultiOwner,
 		NoiseMultiplier: noiseMultiplier,

@@ -117,7 +117,7 @@ func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (
 // without a recursion of their own are then a power of one.
 func generating(run Run, u []float64) (float64, error) {
 	const sigma = 1000
-	spec, times := run.Loss(sigma), 1
+	spec, times := run.stepLoss(sigma), 1
 	if spec.Exactness() == montecarlo.Drawn {
 		spec.MaxExamplesPerOwner, times = 0, spec.MaxExamplesPerOwner
 	}

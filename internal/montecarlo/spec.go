@@ -151,12 +151,12 @@ func (s Spec) Validate() error {
 // checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	check.Require(
-		c.NonNegative(),
+		c.NonNegative() || c.InnerNonNegative(),
 		"strategy",
 		"",
 		"must have no negative entry: the analysis of random participations does not cover one",
 	)
-	largest := slices.Max(c.SquaredNorms(s.Factor()))
+	largest := s.largestNorm(c)
 	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
 		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
 	if s.MultiOwner != nil {
@@ -167,6 +167,11 @@ func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 			fmt.Sprintf("must be at most min-sep, %d, for multi-owner: no loss is known otherwise", s.MinSep()),
 		)
 	}
+}
+
+// largestNorm is the largest ‖c_i‖²/σ².
+func (s Spec) largestNorm(c *likelihood.Columns) float64 {
+	return slices.Max(c.SquaredNorms(s.Factor()))
 }
 
 // Exactness says how exact losses of a valid Spec are; it is the same in both directions.

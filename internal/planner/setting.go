@@ -296,14 +296,6 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return strategy.err
 	}
 	row.Bands = strategy.strategy.Bands()
-	if estimated && float64(row.Bands)*float64(p.Steps) > mostProducts {
-		return fmt.Errorf(
-			"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
-			errLeftOut,
-			words.Count(p.Steps, "step"),
-			words.Count(row.Bands, "band"),
-		)
-	}
 	if strategy.figures.State > p.stateLimit() {
 		return &ParamError{
 			Param: "max noise state",
@@ -330,6 +322,14 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.proven = calibration.WithoutSamples(method)
+	if loss := row.run.Loss(1); estimated && float64(loss.Steps())*float64(loss.Strategy.Bands()) > mostProducts {
+		return fmt.Errorf(
+			"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
+			errLeftOut,
+			words.Count(loss.Steps(), "step"),
+			words.Count(loss.Strategy.Bands(), "band"),
+		)
+	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())
 	if p.rotation != nil {

@@ -11,6 +11,7 @@ package likelihood
 
 import (
 	"math"
+	"slices"
 
 	"minsep/mechanism"
 )
@@ -96,6 +97,17 @@ func (c *Columns) NonNegative() bool {
 		}
 	}
 	return true
+}
+
+// InnerNonNegative reports whether no inner product of two columns is negative, but for rounding. All
+// that is proven for a C without negative entries holds for such a C too, if it stands for another
+// matrix without any, as montecarlo.Spec.ByPatterns makes it.
+func (c *Columns) InnerNonNegative() bool {
+	least, largest := 0.0, 0.0
+	c.Backward(func(_ int, inner []float64) {
+		least, largest = min(least, slices.Min(inner)), max(largest, inner[0])
+	})
+	return least >= -1e-10*largest
 }
 
 // Dot returns ⟨c_i, y⟩ for y of Steps entries.
