@@ -283,12 +283,12 @@ type hostileCase struct {
 func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 	t.Helper()
 	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == run {
+		if err != nil || path == run || d.Name() == manifest.IgnoreName { // the user's to change
 			return err
 		}
 		name := strings.TrimPrefix(path, run+"/")
 		cases = append(cases, kindCases(name)...)
-		if name != "lock" && d.Name() != manifest.IgnoreName {
+		if name != "lock" {
 			cases = append(cases, hostileCase{name + " is of another run", "of another run", false, func(run string) error {
 				return errors.Join(os.RemoveAll(filepath.Join(run, name)), copyAny(filepath.Join("other", name), filepath.Join(run, name)))
 			}, name})
