@@ -286,6 +286,9 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		if err != nil || path == run || d.Name() == manifest.IgnoreName { // the user's to change
 			return err
 		}
+		if d.Name() == manifest.IgnoreName { // of git, and of no result
+			return nil
+		}
 		name := strings.TrimPrefix(path, run+"/")
 		cases = append(cases, kindCases(name)...)
 		if name != "lock" {
