@@ -187,12 +187,17 @@ func recomputed(found []Inspection, c *accounting.Certificate) string {
 			)
 		}
 	}
+	for _, i := range found {
+		if i.rechecked != "" {
+			text += "; " + i.rechecked
+		}
+	}
 	return text
 }
 
 // Recheck computes some blocks of a run directory's ledger again, and compares their sums. Each is
 // drawn at random in proportion to its samples. It returns an error if this machine has another kernel
-// than the ledger. A proposal that cannot be made again is a failed check if this version made the
+// than the ledger; samples of no kernel are a failed check. A proposal that cannot be made again is a failed check if this version made the
 // protocol, and otherwise an error.
 func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
@@ -201,7 +206,12 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 		return found, err
 	}
 	p := l.Protocol()
-	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
+	switch {
+	case p.KernelID == "" || p.KernelID == montecarlo.KernelID():
+	case !montecarlo.IsKernelID(p.KernelID):
+		found.check("blocks", "they are of a kernel of minsep, and can be computed again", false)
+		return found, nil
+	default:
 		return found, fmt.Errorf(
 			"the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger",
 			p.KernelID,
@@ -259,13 +269,17 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 			broken++
 		}
 	}
+	chance := undetected(l, samples, len(all) > len(drawn), blocks)
 	rule := fmt.Sprintf(
 		"%d of the ledger's %d blocks of at most %d samples, drawn by their samples, are the same when they are computed again%s",
 		len(drawn),
 		len(all),
 		ledger.BlockSize,
-		undetected(l, samples, len(all) > len(drawn), blocks),
+		chance,
 	)
+	if len(drawn) > 0 {
+		found.rechecked = fmt.Sprintf("%d of %d blocks of samples recomputed%s", len(drawn), len(all), chance)
+	}
 	found.count("blocks", rule, broken)
 	return found, nil
 }

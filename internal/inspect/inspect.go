@@ -46,6 +46,7 @@ type Inspection struct {
 	keptText    string                  // describes these, see stages.KeptText
 	locked      bool                    // a command held the run directory when this was read
 	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
+	rechecked   string                  // says which blocks of a ledger were computed again; "" for none
 	nouns       words.Nouns             // of run.json
 	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
 }
