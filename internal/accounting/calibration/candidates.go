@@ -267,6 +267,9 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 	low, high := x-Rough, x+2*Farthest
 	for _, l := range p.estimates {
 		if l.tables >= c.candidateTables() && l.x > low && l.x < high {
+			if err := c.deepen(ctx, l); err != nil {
+				return err
+			}
 			if err := c.consider(ctx, l.x); err != nil { // with the tables that are there
 				return err
 			}
@@ -322,6 +325,22 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 		}
 	}
 	c.out.Protocol, err = c.fix(pairs, -mainErrors)
+	return err
+}
+
+// deepen draws more samples of an estimate with the tables of a candidate, which cost more than they do:
+// 64 bands of 4000 steps took 1.45 times as long without it.
+func (c *calibrator) deepen(ctx context.Context, l *estimate) error {
+	const enough, share = 100, 0.05 // values of M, and the part of the budget
+	if !l.isConclusive() || l.hits() >= enough {
+		return nil
+	}
+	most := share * c.total
+	if !c.inTime() {
+		most = share * c.left(2)
+	}
+	err := c.searches[0].draw(ctx, l, uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), most/c.each(0))))
+	c.out.Estimate = c.estimated()
 	return err
 }
 
