@@ -68,7 +68,7 @@ type prepared struct {
 func prepareCommand(a *app) *cobra.Command {
 	var p preparation
 	c := &cobra.Command{
-		Use:   "prepare FILE... --owner-column COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
+		Use:   "prepare FILE... --owner COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
 		Short: "Prepare a training in one command: plan, certificate, batches and the recipe of the noise",
 		Long: `prepare reads who owns which examples, takes the first row of minsep plan, or --row N, and runs it: it bounds the contributions
 of owners, certifies the noise multiplier, forms batches and writes the recipe of the noise. The result is a run directory. What was
@@ -77,6 +77,8 @@ asked for and the plan are in its folder ` + prepareFolder + `.
 Where each example has one owner, owners take part in place of examples, and all examples take part: --batch-size then counts
 owners, an epoch is a pass over the owners, and an owner brings up to --examples-per-owner of its examples, drawn afresh each time.
 Where examples have several owners, --batch-size counts examples, and rotation is taken where the plan says that it is worth it.
+
+--owner and --example are short for --owner-column and --example-column.
 
 A stopped command is repeated, and goes on. Other numbers for the same directory are refused.
 
@@ -100,7 +102,16 @@ training of the run can begin or go on: keep it.`,
 	addFlags(f, &p.nouns)
 	p.addTraining(f)
 	f.StringVar(&p.plan, "plan", "", "file of a plan to take in place of a row of minsep plan")
+	f.SetNormalizeFunc(shortColumns)
 	return c
+}
+
+// shortColumns takes --owner and --example for the flags of columns.
+func shortColumns(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "owner" || name == "example" {
+		name += "-column"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // addTraining adds the flags that decide the training, and stand in a plan.
