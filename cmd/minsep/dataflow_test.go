@@ -310,7 +310,7 @@ func TestDataflowRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"must be in an object store": {"--runner=dataflow", "--project=p", "--region=r", "--staging_location=gs://bucket/staging"},
 		"is for --runner dataflow":   {"--dry_run"},
-		"--async: cannot":            {"--async"},
+		"--async true: cannot":       {"--async"},
 		"template_location":          {"--template_location=gs://bucket/template"},
 	} {
 		out, err := command(t, append(form, args...)...).CombinedOutput()

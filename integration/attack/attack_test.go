@@ -311,7 +311,7 @@ func TestRatioOfRotation(t *testing.T) {
 		{rotationSpec(11, 4), toeplitz(11, 1, 0.5, 0.4, 0.3)},
 		{rotationSpec(9, 3), toeplitz(9, 1, 0.5, 0.4)},
 		{rotationSpec(5, 8), toeplitz(5, 1, 0.5)},
-		{rotationSpec(5, 1), toeplitz(5, 1)},
+		{rotationSpec(5, 2), toeplitz(5, 1)},
 		{rotationSpec(7, 6), toeplitz(7, 1, 0.5, 0.4, 0.3)},
 	} {
 		proc, err := newProcess(c.spec)
