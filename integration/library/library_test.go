@@ -148,3 +148,60 @@ func TestOwnStrategy(t *testing.T) {
 		t.Error("a second certificate in the directory")
 	}
 }
+
+// TestOwnLaw certifies a law of a program's own, writes the certificate and the batches of the law into
+// a run directory, and inspects them there as every binary does.
+func TestOwnLaw(t *testing.T) {
+	const steps = 30
+	table, err := sampling.Law{
+		Start: []sampling.Start{{Point: sampling.Point{Step: 1}, Prob: 1}},
+		Next: func(at sampling.Point) (p float64, in, out sampling.Point) { // at most twice, a week apart
+			in = sampling.Point{Step: at.Step + 7, State: at.State + 1}
+			if at.State == 1 {
+				in.Step = sampling.Never
+			}
+			return 0.05, in, sampling.Point{Step: at.Step + 1, State: at.State}
+		},
+	}.Tabulate(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategy, err := mechanism.BSR(steps, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := privacy.Claim{Sampler: sampling.Spec{Law: table}, Strategy: strategy, Epsilon: 2, Delta: 1e-2, Samples: 50_000}
+	certificate, err := privacy.Certify(t.Context(), claim, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := stream.CreateKeyFile(root + "/key"); err != nil {
+		t.Fatal(err)
+	}
+	training, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := certificate.Write(t.Context(), root+"/run"); err != nil {
+		t.Fatal(err)
+	}
+	p, s := beam.NewPipelineWithRoot()
+	batches, err := transforms.SampleBatches(s, transforms.Sampling{Law: table}, transforms.NumberedExamples(training, 20_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := batches.Write(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Execute(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	found, err := inspect.Directory(t.Context(), root+"/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := inspect.Judge(found); r.State != inspect.StateCertified || !strings.Contains(r.Verdict, "batches match") {
+		t.Errorf("%s: %s", r.State, r.Verdict)
+	}
+}
