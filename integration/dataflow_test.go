@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestDataflowLaunch(t *testing.T) {
 	environment = append(environment, "MINSEP="+minsep)
 	out := run(0, "./launch.sh", "plan.json", "--dry-run")
 	for _, stage := range []string{"bound", "strategy", "account", "form", "noise"} {
-		if !strings.Contains(out, stage+"  to do") {
+		if !regexp.MustCompile(`(?m)^` + stage + ` +to do`).MatchString(out) {
 			t.Errorf("%s is not to do:\n%s", stage, out)
 		}
 	}

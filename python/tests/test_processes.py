@@ -244,5 +244,6 @@ class Processes(runs.Case):
         self.assertEqual(code, 1)
         self.assertIn("serves a training already", err)
         found = self.train(run, 2, options={"microbatch": None})
-        self.assertIn("microbatch: must be given with several processes", found[0][2])
+        # One that ends first may keep another from joining.
+        self.assertTrue(any("microbatch: must be given with several processes" in err for _, _, err in found), found)
         self.assertEqual(Run(run).steps, 20)
