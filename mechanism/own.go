@@ -3,6 +3,8 @@ package mechanism
 import (
 	"fmt"
 
+	"gonum.org/v1/gonum/mat"
+
 	"minsep/internal/param"
 )
 
@@ -52,6 +54,32 @@ func FromRows(steps int, row func(i int) []float64) (*Strategy, error) {
 			}
 			s.Columns[column] = append(c, v)
 		}
+	}
+	return valid(s)
+}
+
+// FromGram returns the strategy whose columns have given inner products, CᵀC = gram, by a Cholesky
+// decomposition from below. It refuses a matrix that is not positive definite.
+func FromGram(gram *mat.SymDense) (*Strategy, error) {
+	n := gram.SymmetricDim()
+	flipped := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			flipped.SetSym(i, j, gram.At(n-1-i, n-1-j))
+		}
+	}
+	var factor mat.Cholesky
+	if !factor.Factorize(flipped) { // flipped = UᵀU, and C[i][j] = U[n-1-i][n-1-j]
+		return nil, errNotPositive
+	}
+	upper := factor.RawU()
+	s := &Strategy{Kind: KindOwn, Steps: n, Columns: make([][]float64, n)}
+	for j := range n {
+		column := make([]float64, n-j)
+		for i := j; i < n; i++ {
+			column[i-j] = upper.At(n-1-i, n-1-j)
+		}
+		s.Columns[j] = column
 	}
 	return valid(s)
 }

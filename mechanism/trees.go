@@ -78,31 +78,15 @@ func fenwick(_ context.Context, _ Problem, p Params) (*Strategy, error) {
 	return s, nil
 }
 
-// fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below. It
-// does not begin after ctx ends.
+// fromGram returns [FromGram] of a kind. It does not begin after ctx ends.
 func fromGram(ctx context.Context, kind string, gram *mat.SymDense) (*Strategy, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	n := gram.SymmetricDim()
-	flipped := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			flipped.SetSym(i, j, gram.At(n-1-i, n-1-j))
-		}
+	s, err := FromGram(gram)
+	if err != nil {
+		return nil, err
 	}
-	var factor mat.Cholesky
-	if !factor.Factorize(flipped) { // flipped = UᵀU, and C[i][j] = U[n-1-i][n-1-j]
-		return nil, errNotPositive
-	}
-	upper := factor.RawU()
-	s := &Strategy{Kind: kind, Steps: n, Columns: make([][]float64, n)}
-	for j := range n {
-		column := make([]float64, n-j)
-		for i := j; i < n; i++ {
-			column[i-j] = upper.At(n-1-i, n-1-j)
-		}
-		s.Columns[j] = column
-	}
-	return valid(s)
+	s.Kind = kind
+	return s, nil
 }

@@ -197,8 +197,8 @@ func recomputed(found []Inspection, c *accounting.Certificate) string {
 
 // Recheck computes some blocks of a run directory's ledger again, and compares their sums. Each is
 // drawn at random in proportion to its samples. It returns an error if this machine has another kernel
-// than the ledger; samples of no kernel are a failed check. A proposal that cannot be made again is a failed check if this version made the
-// protocol, and otherwise an error.
+// than the ledger; samples of no kernel are a failed check. A proposal that cannot be made again is a
+// failed check if this version made the protocol, and otherwise an error.
 func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)

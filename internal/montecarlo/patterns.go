@@ -1,7 +1,7 @@
 package montecarlo
 
 import (
-	"math"
+	"gonum.org/v1/gonum/mat"
 
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
@@ -54,13 +54,17 @@ func (s Spec) ByPatterns() Spec {
 	if err != nil {
 		return s
 	}
-	most := s.Law.MaxParticipations()
-	columns := withInner(s.patternInner(at, patterns), float64(8*(n+patterns+most*most))*0x1p-53)
-	if columns == nil {
+	gram := s.patternInner(at, patterns)
+	most, slack := s.Law.MaxParticipations(), mat.Trace(gram)*0x1p-50 // eight roundings
+	for k := range patterns {
+		gram.SetSym(k, k, gram.At(k, k)+slack*float64(n+patterns+most*most))
+	}
+	strategy, err := mechanism.FromGram(gram)
+	if err != nil { // nobody takes part
 		return s
 	}
 	of := s
-	of.Law, of.Strategy = law, &mechanism.Strategy{Kind: mechanism.KindOwn, Steps: patterns, Columns: columns}
+	of.Law, of.Strategy = law, strategy
 	if of.largestNorm(likelihood.NewColumns(of.Strategy)) > maxSquaredNorm {
 		return s
 	}
@@ -80,51 +84,19 @@ func certain(t *sampling.Table) bool {
 }
 
 // patternInner returns the inner products of C x_k. at has, by step, the patterns that take part.
-func (s Spec) patternInner(at [][]int, patterns int) [][]float64 {
-	gram := make([][]float64, patterns)
-	for k := range gram {
-		gram[k] = make([]float64, patterns)
-	}
+func (s Spec) patternInner(at [][]int, patterns int) *mat.SymDense {
+	gram := mat.NewDense(patterns, patterns, nil)
 	likelihood.NewColumns(s.Strategy).Backward(func(i int, inner []float64) {
 		for t, v := range inner {
 			for _, k := range at[i] {
 				for _, l := range at[i+t] {
-					gram[k][l] += v
+					gram.Set(k, l, gram.At(k, l)+v)
 					if t > 0 {
-						gram[l][k] += v
+						gram.Set(l, k, gram.At(l, k)+v)
 					}
 				}
 			}
 		}
 	})
-	return gram
-}
-
-// withInner returns the columns, from the diagonal down, of a lower triangular matrix whose columns
-// have the inner products gram, with the trace times slack added to each square: more than all
-// rounding. It returns nil if that leaves no positive definite matrix.
-func withInner(gram [][]float64, slack float64) [][]float64 {
-	n, trace := len(gram), 0.0
-	for k := range gram {
-		trace += gram[k][k]
-	}
-	columns := make([][]float64, n)
-	for j := n - 1; j >= 0; j-- {
-		column := make([]float64, n-j)
-		rest := gram[j][j] + trace*slack
-		for i := n - 1; i > j; i-- {
-			sum := gram[i][j]
-			for t := i + 1; t < n; t++ {
-				sum -= columns[i][t-i] * column[t-j]
-			}
-			column[i-j] = sum / columns[i][0]
-			rest -= column[i-j] * column[i-j]
-		}
-		if !(rest > 0) {
-			return nil
-		}
-		column[0] = math.Sqrt(rest)
-		columns[j] = column
-	}
-	return columns
+	return mat.NewSymDense(patterns, gram.RawMatrix().Data)
 }

@@ -322,13 +322,16 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.proven = calibration.WithoutSamples(method)
-	if loss := row.run.Loss(1); estimated && float64(loss.Steps())*float64(loss.Strategy.Bands()) > mostProducts {
-		return fmt.Errorf(
-			"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
-			errLeftOut,
-			words.Count(loss.Steps(), "step"),
-			words.Count(loss.Strategy.Bands(), "band"),
-		)
+	if estimated {
+		loss := row.run.Loss(1)
+		if steps, bands := loss.Steps(), loss.Strategy.Bands(); float64(steps)*float64(bands) > mostProducts {
+			return fmt.Errorf(
+				"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
+				errLeftOut,
+				words.Count(steps, "step"),
+				words.Count(bands, "band"),
+			)
+		}
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())

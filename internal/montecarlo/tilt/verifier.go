@@ -116,7 +116,8 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-// prepareTuples makes the tables to draw from, and returns an error where the moment, the slack or the bound of the proposal is too small for them.
+// prepareTuples makes the tables to draw from, and returns an error where the moment, the slack or the
+// bound of the proposal is too small for them.
 func (v *Verifier) prepareTuples(columns *likelihood.Columns) (err error) {
 	p := v.proposal
 	spec := p.Spec
