@@ -12,9 +12,9 @@ const (
 	// mostPatterns bounds the size of a matrix of inner products that is decomposed for each noise
 	// multiplier.
 	mostPatterns = 512
-	// mostPatternWork is the largest number of multiplications for the inner products: a tenth of a
-	// second.
-	mostPatternWork = 1 << 27
+	// mostPatternWork is the largest number of multiplications for the inner products, which are made
+	// for each noise multiplier: about a tenth of a second.
+	mostPatternWork = 1 << 24
 	// stepWork is about how many multiplications take as long as the normal, the exponential and the
 	// memory of one step of a sample.
 	stepWork = 64
@@ -85,18 +85,18 @@ func certain(t *sampling.Table) bool {
 
 // patternInner returns the inner products of C x_k. at has, by step, the patterns that take part.
 func (s Spec) patternInner(at [][]int, patterns int) *mat.SymDense {
-	gram := mat.NewDense(patterns, patterns, nil)
+	gram := make([]float64, patterns*patterns)
 	likelihood.NewColumns(s.Strategy).Backward(func(i int, inner []float64) {
 		for t, v := range inner {
 			for _, k := range at[i] {
 				for _, l := range at[i+t] {
-					gram.Set(k, l, gram.At(k, l)+v)
+					gram[k*patterns+l] += v
 					if t > 0 {
-						gram.Set(l, k, gram.At(l, k)+v)
+						gram[l*patterns+k] += v
 					}
 				}
 			}
 		}
 	})
-	return mat.NewSymDense(patterns, gram.RawMatrix().Data)
+	return mat.NewSymDense(patterns, gram)
 }
