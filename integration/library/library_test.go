@@ -64,13 +64,7 @@ func TestS3(t *testing.T) {
 // testProgram bounds pairs, samples batches and makes noise of a training whose key and run directory
 // are in a store.
 func testProgram(t *testing.T, root string) {
-	if err := stream.CreateKeyFile(root + "/key"); err != nil {
-		t.Fatal(err)
-	}
-	training, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	training := newTraining(t, root)
 	p, s := beam.NewPipelineWithRoot()
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 60, MinSep: 6, BatchSize: 100}
 	pairs := minseptest.Graph(s, 2000, 5)
@@ -149,6 +143,19 @@ func TestOwnStrategy(t *testing.T) {
 	}
 }
 
+// newTraining makes a key and a training in a folder.
+func newTraining(t *testing.T, root string) *transforms.Training {
+	t.Helper()
+	if err := stream.CreateKeyFile(root + "/key"); err != nil {
+		t.Fatal(err)
+	}
+	training, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return training
+}
+
 // TestOwnLaw certifies a law of a program's own, writes the certificate and the batches of the law into
 // a run directory, and inspects them there as every binary does.
 func TestOwnLaw(t *testing.T) {
@@ -176,13 +183,7 @@ func TestOwnLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	if err := stream.CreateKeyFile(root + "/key"); err != nil {
-		t.Fatal(err)
-	}
-	training, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	training := newTraining(t, root)
 	if err := certificate.Write(t.Context(), root+"/run"); err != nil {
 		t.Fatal(err)
 	}
