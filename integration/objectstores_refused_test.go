@@ -58,13 +58,13 @@ func TestRefusedRequests(t *testing.T) {
 			for name, command := range map[string]func() error{
 				"run": func() error { return plan(ctx, root) },
 				"inspect": func() error {
-					found, err := inspect.Directory(ctx, planned)
-					return errors.Join(err, broken(found))
+					found, err := inspect.Directory(ctx, planned, inspect.Options{})
+					return errors.Join(err, broken(found.Folders))
 				},
 				"report": func() error {
 					r, err := report.Read(ctx, planned, report.Options{})
-					if err == nil && broken(r.Report.Folders) != nil {
-						t.Errorf("a page says %s", r.Report.Verdict)
+					if err == nil && broken(r.Folders) != nil {
+						t.Errorf("a page says %s", r.Verdict)
 					}
 					return err
 				},

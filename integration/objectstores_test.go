@@ -241,15 +241,15 @@ func sameContents(t *testing.T, got, want map[string]string) {
 
 func inspected(t *testing.T, dir string, folders int) {
 	t.Helper()
-	found, err := inspect.Directory(t.Context(), dir)
+	found, err := inspect.Directory(t.Context(), dir, inspect.Options{})
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	if len(found) != folders {
-		t.Errorf("%s: %d folders inspected", dir, len(found))
+	if len(found.Folders) != folders {
+		t.Errorf("%s: %d folders inspected", dir, len(found.Folders))
 	}
-	if err := broken(found); err != nil {
+	if err := broken(found.Folders); err != nil {
 		t.Error(err)
 	}
 }

@@ -73,7 +73,7 @@ func TestTraining(t *testing.T) {
 	if _, err := minseptest.Training(filepath.Dir(runs[0])); err == nil {
 		t.Error("a second training in a folder")
 	}
-	found, err := inspect.Directory(t.Context(), runs[0])
+	found, err := inspect.Directory(t.Context(), runs[0], inspect.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,11 +232,10 @@ func (t *together) add(ctx context.Context, dir string, times int, seconds float
 			return err
 		}
 	default:
-		found, err := inspect.Claim(ctx, dir, seconds)
+		judged, err := inspect.Claim(ctx, dir, inspect.Options{OwnSamples: seconds})
 		if err != nil {
 			return err
 		}
-		judged := inspect.Judge(found)
 		if err := judged.Err(); err != nil {
 			return fmt.Errorf("%s: %s: %w", dir, judged.Verdict, err)
 		}

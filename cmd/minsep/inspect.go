@@ -50,47 +50,16 @@ can read, and steps of a training that were taken more than once. Single checks 
 fail are printed. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := inspect.Directory(cmd.Context(), args[0])
+			o := inspect.Options{OwnSamples: q.OwnSamples.Seconds(), Recheck: q.Recheck, ShowSecret: q.ShowSecret}
+			report, err := inspect.Directory(cmd.Context(), args[0], o)
 			if err != nil {
-				return err
-			}
-			if q.OwnSamples > 0 {
-				samples, err := inspect.Resample(cmd.Context(), args[0], q.OwnSamples.Seconds())
-				if err != nil {
-					return err
-				}
-				if samples != nil {
-					found = append(found, *samples)
-				}
-			}
-			if q.Recheck > 0 {
-				blocks, err := inspect.Recheck(cmd.Context(), args[0], q.Recheck)
-				if err != nil {
-					return err
-				}
-				found = append(found, blocks)
-			}
-			// Realised values are taken out before anything is printed or judged, so that no form of the
-			// output can show them, --json included.
-			if !q.ShowSecret {
-				for i := range found {
-					found[i].Realized = nil
-				}
-			}
-			// The warnings are no part of the verdict: steps that were taken twice or an open mode break no claim by themselves, and
-			// the exit code stays.
-			report := inspect.Judge(found)
-			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			if report.Taken, err = inspect.ReadTaken(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			err = a.print(report, func(w io.Writer) { printReport(w, report, q.Verbose) })
 			failed := report.Err()
 			// With --quiet there is no table, so the broken checks come as errors.
 			if a.quiet && !a.json {
-				failed = errors.Join(append([]error{failed}, brokenChecks(found)...)...)
+				failed = errors.Join(append([]error{failed}, brokenChecks(report.Folders)...)...)
 			}
 			return errors.Join(failed, err)
 		},

@@ -131,11 +131,11 @@ func TestOwnStrategy(t *testing.T) {
 	if err := certificate.Write(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	found, err := inspect.Directory(t.Context(), run)
+	r, err := inspect.Directory(t.Context(), run, inspect.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := inspect.Judge(found); r.State != inspect.StateCertified {
+	if r.State != inspect.StateCertified {
 		t.Errorf("%s: %s", r.State, r.Verdict)
 	}
 	if err := certificate.Write(t.Context(), run); err == nil {
@@ -198,11 +198,11 @@ func TestOwnLaw(t *testing.T) {
 	if _, err := direct.Execute(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	found, err := inspect.Directory(t.Context(), root+"/run")
+	r, err := inspect.Directory(t.Context(), root+"/run", inspect.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := inspect.Judge(found); r.State != inspect.StateCertified || !strings.Contains(r.Verdict, "batches match") {
+	if r.State != inspect.StateCertified || !strings.Contains(r.Verdict, "batches match") {
 		t.Errorf("%s: %s", r.State, r.Verdict)
 	}
 }

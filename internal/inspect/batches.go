@@ -29,7 +29,7 @@ func inspectBatches(ctx context.Context, dir string, _ *manifest.Index, found *I
 	if err := params.Scheme.Validate(); err != nil {
 		return err
 	}
-	found.sampler = &params.Scheme
+	found.all.Batches, found.all.Scheme = &batches.Facts, &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
 		return fmt.Errorf(
@@ -56,8 +56,6 @@ func inspectBatches(ctx context.Context, dir string, _ *manifest.Index, found *I
 			return err
 		}
 		public = stages.PopulationOf(table.Summary)
-	} else {
-		found.owners = batches.Facts.Examples
 	}
 	if ofPools := params.Scheme.Rotation != nil; ofPools != (of.Pools != nil) {
 		found.check("pools", "rotation has a table of pools beside it, and other schemes have none", false)

@@ -36,8 +36,7 @@ func inspectBounded(ctx context.Context, dir string, _ *manifest.Index, found *I
 		return err
 	}
 	told, check := table.Summary, found.check
-	found.owners, found.kept = told.Owners-told.KeptPerOwner.Of(0), told.Kept
-	found.keptText = stages.KeptText(told, bound)
+	found.all.Bounded, found.all.kept = &table.Summary, stages.KeptText(told, bound)
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := perOwner.Most()
 	all := sum(copies)

@@ -3,7 +3,6 @@ package inspect
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -27,7 +26,7 @@ func inspectCertificate(ctx context.Context, path string, _ *manifest.Index, fou
 	if err := inspectClaim(ctx, path, found); err != nil {
 		return err
 	}
-	beside, err := stages.Agreement(ctx, store.Dir(path), found.certificate)
+	beside, err := stages.Agreement(ctx, store.Dir(path), found.all.Certificate)
 	found.Checks = append(found.Checks, beside...)
 	return err
 }
@@ -42,7 +41,10 @@ func inspectClaim(ctx context.Context, path string, found *Inspection) error {
 	if err != nil {
 		return err
 	}
-	found.certificate = c
+	found.all.Certificate = c
+	if found.all.Scheme == nil {
+		found.all.Scheme = &c.Run.Sampler
+	}
 	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
 		found.check("name", rule, false)
 	}
@@ -51,6 +53,7 @@ func inspectClaim(ctx context.Context, path string, found *Inspection) error {
 	if err != nil {
 		return err
 	}
+	found.all.ledger = l
 	again, err := l.CertificateFile()
 	found.check("certificate", "its bytes follow from the ledger", err == nil && bytes.Equal(again, data))
 	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
@@ -77,22 +80,13 @@ func inspectClaim(ctx context.Context, path string, found *Inspection) error {
 }
 
 // Claim reads the certificate of a run directory and its ledger as [Directory] does, without the
-// batches and the table beside them, and then draws samples as [Resample] does.
-func Claim(ctx context.Context, dir string, seconds float64) (found []Inspection, err error) {
+// batches and the table beside them.
+func Claim(ctx context.Context, dir string, o Options) (Report, error) {
 	name, err := stages.FindClaim(ctx, dir)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
-	ctx, failures := store.WatchFailures(ctx)
-	one, err := folder{store.Join(dir, name), name, inspectClaim}.read(ctx, dir)
-	if err := errors.Join(err, failures.Err()); err != nil {
-		return nil, err
-	}
-	own, err := Resample(ctx, dir, seconds)
-	if own == nil || err != nil {
-		return []Inspection{one}, err
-	}
-	return []Inspection{one, *own}, nil
+	return read(ctx, dir, []folder{{store.Join(dir, name), name, inspectClaim}}, o)
 }
 
 // uncounted returns the number of earlier protocols that the ledger's protocol leaves out of its δ.
@@ -114,33 +108,27 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 	return missed, err
 }
 
-// Resample draws samples of a run directory's certificate for some seconds of processors, under a key
-// of the reader's own, and bounds δ of every certified point by them. Unlike the ledger's samples nobody
-// could choose them: they find a ledger that was forged, and one that was repeated until it was accepted.
-// Where proofs without samples carry the claim, they are computed again by [Directory], and no sample is
-// drawn. It returns nil if there is no certificate that follows from its ledger.
-func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, error) {
-	found := &Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
-	if name, err := stages.FindClaim(ctx, dir); err != nil || name == "" {
-		return nil, err
-	}
-	l, err := ledger.Read(ctx, found.Folder)
-	if err != nil { // a finding of Directory
-		return nil, ctx.Err()
+// resample draws samples of the certificate for some seconds of processors: see [Options]. If proofs
+// without samples carry the claim, they have been computed again, and no sample is drawn. Nor is any if
+// there is no certificate that follows from its ledger.
+func (found *Inspection) resample(ctx context.Context, seconds float64) error {
+	l := found.all.ledger
+	if l == nil {
+		return nil
 	}
 	released, err := l.Protocol().Release(l.Tallies())
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	own, err := calibration.Resample(ctx, l.Protocol(), released, seconds)
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if err != nil {
 		found.check("own samples", "samples can be drawn as the protocol says: "+err.Error(), false)
-		return found, nil
+		return nil
 	}
-	found.own = &own
+	found.all.own = &own
 	says := "do not contradict the claim"
 	if own.Contradicts {
 		says = "contradict the claim"
@@ -163,13 +151,13 @@ func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, er
 		rule = "no samples are needed: proofs carry the claim"
 	}
 	found.check("own samples", rule, !own.Contradicts)
-	return found, nil
+	return nil
 }
 
-// recomputed says in words what of a certificate's samples was recomputed.
-func recomputed(found []Inspection, c *accounting.Certificate) string {
+// recomputed says in words what of the certificate's samples was recomputed.
+func (c *Contents) recomputed() string {
 	sampled := false
-	for _, point := range c.Points {
+	for _, point := range c.Certificate.Points {
 		for _, v := range point.Directions {
 			sampled = sampled || v.Samples > 0
 		}
@@ -178,41 +166,36 @@ func recomputed(found []Inspection, c *accounting.Certificate) string {
 		return "its proofs computed again"
 	}
 	text := "samples not recomputed"
-	for _, i := range found {
-		if i.own != nil {
-			text = fmt.Sprintf(
-				"own samples: delta at most %.3g with %g %% confidence",
-				i.own.Delta,
-				100*calibration.OwnConfidence,
-			)
-		}
+	if c.own != nil {
+		text = fmt.Sprintf(
+			"own samples: delta at most %.3g with %g %% confidence",
+			c.own.Delta,
+			100*calibration.OwnConfidence,
+		)
 	}
-	for _, i := range found {
-		if i.rechecked != "" {
-			text += "; " + i.rechecked
-		}
+	if c.rechecked != "" {
+		text += "; " + c.rechecked
 	}
 	return text
 }
 
-// Recheck computes some blocks of a run directory's ledger again, and compares their sums. Each is
-// drawn at random in proportion to its samples. It returns an error if this machine has another kernel
-// than the ledger; samples of no kernel are a failed check. A proposal that cannot be made again is a
-// failed check if this version made the protocol, and otherwise an error.
-func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
-	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
-	l, err := ledger.Read(ctx, found.Folder)
+// recheck computes some blocks of the ledger again, and compares their sums. Each is drawn at random in
+// proportion to its samples. It returns an error if this machine has another kernel than the ledger;
+// samples of no kernel are a failed check. A proposal that cannot be made again is a failed check if
+// this version made the protocol, and otherwise an error.
+func (found *Inspection) recheck(ctx context.Context, blocks int) error {
+	l, err := ledger.Read(ctx, found.Folder) // there need not be a certificate
 	if err != nil {
-		return found, err
+		return err
 	}
 	p := l.Protocol()
 	switch {
 	case p.KernelID == "" || p.KernelID == montecarlo.KernelID():
 	case !montecarlo.IsKernelID(p.KernelID):
 		found.check("blocks", "they are of a kernel of minsep, and can be computed again", false)
-		return found, nil
+		return nil
 	default:
-		return found, fmt.Errorf(
+		return fmt.Errorf(
 			"the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger",
 			p.KernelID,
 			montecarlo.KernelID(),
@@ -254,7 +237,7 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 			of = b
 			w, err = calibration.NewWorker(p, b.candidate, b.trial)
 			if err != nil && (p.CodeVersion != manifest.Version || ctx.Err() != nil) {
-				return found, err
+				return err
 			}
 		}
 		if w == nil { // this version would not have made such a protocol
@@ -263,7 +246,7 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 		}
 		got, err := w.Run(ctx, b.first, b.count, 0)
 		if err != nil {
-			return found, err
+			return err
 		}
 		if got.Total() != b.sum {
 			broken++
@@ -278,10 +261,10 @@ func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 		chance,
 	)
 	if len(drawn) > 0 {
-		found.rechecked = fmt.Sprintf("%d of %d blocks of samples recomputed%s", len(drawn), len(all), chance)
+		found.all.rechecked = fmt.Sprintf("%d of %d blocks of samples recomputed%s", len(drawn), len(all), chance)
 	}
 	found.count("blocks", rule, broken)
-	return found, nil
+	return nil
 }
 
 // undetected says with which probability some drawn blocks miss that the mean of a trial was lowered by

@@ -13,18 +13,25 @@ import (
 	"minsep/internal/store"
 )
 
+// inspected is the report on a run directory.
+func inspected(t *testing.T, run string, o Options) Report {
+	t.Helper()
+	r, err := Directory(t.Context(), run, o)
+	if err != nil {
+		t.Fatalf("%s: %v", run, err)
+	}
+	return r
+}
+
 // reported is what is found in a run directory, and the JSON that is said of it.
 func reported(t *testing.T, run string) ([]Inspection, []byte) {
 	t.Helper()
-	found, err := Directory(t.Context(), run)
+	r := inspected(t, run, Options{})
+	report, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := json.Marshal(Judge(found))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found, report
+	return r.Folders, report
 }
 
 // TestManyMissingFiles: an index can list any number of files that are not there. Their number is

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,37 +156,35 @@ func TestForgedLedgers(t *testing.T) {
 		{"honest units", large, func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{honest(large, u)} }, false, false},
 	} {
 		dir := published(t, c.p, c.fill)
-		path := filepath.Join(dir, manifest.CertificateFile)
-		one := Inspection{Folder: path, kind: manifest.CertificateFile}
-		if err := inspectCertificate(t.Context(), path, nil, &one); err != nil {
-			t.Fatal(err)
+		claim := func(o Options) Report {
+			r, err := Claim(t.Context(), dir, o)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			return r
 		}
-		found := []Inspection{one}
-		if r := Judge(found); !montecarlo.IsKernelID(c.p.KernelID) {
+		if r := claim(Options{}); !montecarlo.IsKernelID(c.p.KernelID) {
 			if r.State != StateBroken || !strings.Contains(r.Verdict, "kernel") {
 				t.Errorf("%s: without samples of the reader: %s", c.name, r.Verdict)
 			}
 		} else if r.State != StateCertified || !strings.HasSuffix(r.Verdict, "; samples not recomputed") {
 			t.Errorf("%s: without samples of the reader: %s", c.name, r.Verdict)
 		}
-		own, err := Resample(t.Context(), dir, 0.05)
-		if err != nil || own == nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		if r := Judge(append(found, *own)); (r.State == StateBroken) != c.forged || !c.forged && !strings.Contains(r.Verdict, "own samples: delta at most ") {
+		if r := claim(Options{OwnSamples: 0.05}); (r.State == StateBroken) != c.forged || !c.forged && !strings.Contains(r.Verdict, "own samples: delta at most ") {
 			t.Errorf("%s: %s", c.name, r.Verdict)
 		}
-		units, err := Recheck(t.Context(), dir, 3)
+		units := Inspection{Folder: filepath.Join(dir, manifest.LedgerFolder), all: new(Contents)}
+		err := units.recheck(t.Context(), 3)
 		if c.p.KernelID != "" && c.p.KernelID != montecarlo.KernelID() && montecarlo.IsKernelID(c.p.KernelID) {
 			if err == nil {
 				t.Errorf("%s: its units were recomputed", c.name)
 			}
 			continue
 		}
-		if err != nil || (Broken([]Inspection{units}) != nil) != c.recheck {
+		if err != nil || slices.ContainsFunc(units.Checks, func(c sampling.Check) bool { return !c.Held }) != c.recheck {
 			t.Errorf("%s: recheck says %+v, %v", c.name, units.Checks, err)
 		}
-		if r := Judge(append(found, *own, units)); !c.forged && c.p.KernelID != "" && !strings.Contains(r.Verdict, "blocks of samples recomputed") {
+		if r := claim(Options{OwnSamples: 0.05, Recheck: 3}); !c.forged && c.p.KernelID != "" && !strings.Contains(r.Verdict, "blocks of samples recomputed") {
 			t.Errorf("%s: after a recheck: %s", c.name, r.Verdict)
 		}
 	}

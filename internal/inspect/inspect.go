@@ -19,91 +19,146 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/leave"
+	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/planner"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/internal/words"
 	"minsep/mechanism"
+	"minsep/privacy"
 	"minsep/sampling"
 )
 
-// Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
+// Options say what an inspection does beyond reading the files.
+type Options struct {
+	// OwnSamples is the time for fresh samples of a certificate that rests on samples, in seconds of
+	// processors; 0 for none. They are drawn under a key of the reader's own, and bound δ of every
+	// certified point. Unlike the ledger's samples nobody could choose them: they find a ledger that was
+	// forged, and one that was repeated until it was accepted.
+	OwnSamples float64
+	// Recheck is the number of blocks of the ledger that are computed again; 0 for none.
+	Recheck int
+	// ShowSecret keeps realised values, such as batch sizes, in the report.
+	ShowSecret bool
+}
+
+// Inspection is what was found in one folder of a run directory. Realized is secret.
 type Inspection struct {
 	Folder   string             `json:"folder"`             // path of the inspected folder or file
 	Checks   []sampling.Check   `json:"promises"`           // in the order in which they were made; never empty
 	Notes    []string           `json:"notes,omitempty"`    // facts that break no check but matter to a reader
 	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; nil for other folders
 
-	kind        string                  // name of the folder or file in a run directory
-	certificate *accounting.Certificate // of a certificate that can be read
-	stepNoise   *planner.StepNoise      // of noise that has a certificate
-	sampler     *sampling.Spec          // of batches that can be read
-	strategy    *mechanism.Strategy     // of noise that can be read
-	kept        int64                   // number of examples of a bounded table that can be read
-	keptText    string                  // describes these, see stages.KeptText
-	locked      bool                    // a command held the run directory when this was read
-	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
-	rechecked   string                  // says which blocks of a ledger were computed again; "" for none
-	nouns       words.Nouns             // of run.json
-	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
+	kind string // name of the folder or file in a run directory
+	all  *Contents
 }
 
-// Directory re-reads a run directory, or one of its folders, without trusting it. An unreadable
-// file is a failed check. Directory returns an error only where there is nothing to inspect, where
-// a store fails, or when ctx ends. It then returns at once and leaves its reading to end by itself,
-// which is safe as it changes nothing.
-func Directory(ctx context.Context, dir string) ([]Inspection, error) {
-	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
+// Contents has what an inspection read of a run directory. A field is nil if its source is not there
+// or could not be read.
+type Contents struct {
+	Info        *manifest.Run           // run.json
+	Certificate *accounting.Certificate // of certificate.json, or of accounting.json, with a status that says that nothing is proven
+	Bounded     *ownergraph.Summary
+	Batches     *manifest.BatchesFacts
+	Scheme      *sampling.Spec    // of the batches or, else, of the certificate
+	Noise       *noise.Params     // of the recipe
+	Statistics  []privacy.Release // released beside the training
+
+	strategy  *mechanism.Strategy     // of the noise
+	stepNoise *planner.StepNoise      // of noise that has a certificate
+	kept      string                  // describes the bounded table, see stages.KeptText
+	ledger    *ledger.Ledger          // beside the certificate
+	own       *calibration.OwnSamples // of a certificate whose samples were drawn anew
+	rechecked string                  // says which blocks of a ledger were computed again; "" for none
+	locked    bool                    // a command held the run directory when it was read
 }
 
-func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
+// Directory re-reads a run directory, or one of its folders, without trusting it, and comes to a
+// verdict. An unreadable file is a failed check. Directory returns an error only where there is nothing
+// to inspect, where a store fails, where blocks of the ledger cannot be rechecked on this machine, or
+// when ctx ends. It then returns at once and leaves its reading to end by itself, which is safe as it
+// changes nothing.
+func Directory(ctx context.Context, dir string, o Options) (Report, error) {
+	return leave.Behind(ctx, func() (Report, error) { return inspect(ctx, dir, o) })
+}
+
+func inspect(ctx context.Context, dir string, o Options) (r Report, err error) {
 	ctx, failures := store.WatchFailures(ctx)
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, param.Fault(
+		return r, param.Fault(
 			"directory",
 			dir,
 			"does not exist: name a run directory, as minsep run makes, or a folder of one",
 		)
 	} else if err != nil {
-		return nil, err
+		return r, err
 	}
 	if path := closedTo(dir); path != "" {
-		return nil, &stages.ParamError{
-			Param: "directory",
-			Value: dir,
-			Rule:  path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied",
-		}
+		return r, param.Fault(
+			"directory",
+			dir,
+			"%s may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied",
+			path,
+		)
 	}
 	folders, err := foldersOf(ctx, dir)
 	if failed := failures.Err(); failed != nil {
-		return nil, failed
+		return r, failed
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	for _, f := range folders {
-		one, err := f.read(ctx, dir)
-		if err := errors.Join(err, failures.Err()); err != nil { // a file that was read in part is not broken
-			return nil, err
-		}
-		found = append(found, one)
+	if r, err = read(ctx, dir, folders, o); err != nil {
+		return Report{}, err
 	}
-	return found, nil
+	r.Exposed, r.Taken = exposedModes(ctx, dir), readTaken(ctx, dir)
+	return r, errors.Join(ctx.Err(), failures.Err())
 }
 
-// read inspects the folder of a run directory. A fault of the folder is a failed check; the error is
-// ctx's.
-func (f folder) read(ctx context.Context, dir string) (Inspection, error) {
-	var one Inspection
-	err := f.inspect(ctx, f.path, &one)
-	if ctx.Err() != nil {
-		return one, ctx.Err()
+// read inspects folders of a run directory, and judges what is found.
+func read(ctx context.Context, dir string, folders []folder, o Options) (r Report, err error) {
+	ctx, failures := store.WatchFailures(ctx)
+	r.locked = store.IsLocked(dir, manifest.LockName)
+	for _, f := range folders {
+		one := f.read(ctx, &r.Contents)
+		if err := errors.Join(ctx.Err(), failures.Err()); err != nil { // a file that was read in part is not broken
+			return r, err
+		}
+		r.Folders = append(r.Folders, one)
 	}
-	one.Folder, one.kind, one.locked = f.path, f.kind, store.IsLocked(dir, manifest.LockName)
-	if err != nil {
+	inLedger := Inspection{Folder: store.Join(dir, manifest.LedgerFolder), all: &r.Contents}
+	if o.OwnSamples > 0 {
+		if err := inLedger.resample(ctx, o.OwnSamples); err != nil {
+			return r, err
+		}
+	}
+	if o.Recheck > 0 {
+		if err := inLedger.recheck(ctx, o.Recheck); err != nil {
+			return r, err
+		}
+	}
+	if inLedger.Checks != nil {
+		r.Folders = append(r.Folders, inLedger)
+	}
+	// Realised values are taken out before anything is judged or printed, so that no form of the output
+	// can show them.
+	for i := range r.Folders {
+		if !o.ShowSecret {
+			r.Folders[i].Realized = nil
+		}
+	}
+	r.judge()
+	return r, nil
+}
+
+// read inspects a folder. A fault of the folder is a failed check.
+func (f folder) read(ctx context.Context, all *Contents) Inspection {
+	one := Inspection{Folder: f.path, kind: f.kind, all: all}
+	if err := f.inspect(ctx, f.path, &one); err != nil {
 		check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
 		if many := (manifest.Faults)(nil); errors.As(err, &many) {
 			check.Broken = int64(len(many))
@@ -116,7 +171,7 @@ func (f folder) read(ctx context.Context, dir string) (Inspection, error) {
 	for k := range one.Notes {
 		one.Notes[k] = printable.Line(legible(one.Notes[k]))
 	}
-	return one, nil
+	return one
 }
 
 // closedTo returns the first of a local directory's folders, at any depth, and of the files
@@ -159,14 +214,6 @@ func legible(text string) string {
 // ErrFailedCheck says that some check of a run directory failed, such as a hash, a separation, a
 // bound or a distribution.
 var ErrFailedCheck = errors.New("a check failed")
-
-// Broken returns [ErrFailedCheck] if any check failed, and nil otherwise.
-func Broken(found []Inspection) error {
-	if failedChecks(found) != nil {
-		return ErrFailedCheck
-	}
-	return nil
-}
 
 // folder is a result that can be inspected.
 type folder struct {

@@ -32,93 +32,64 @@ const (
 	othersEnter fs.FileMode = 0o011
 )
 
-// ExposedModes returns the secret files and folders in dir that others may read or enter; dir is a
+// exposedModes returns the secret files and folders in dir that others may read or enter; dir is a
 // run directory or one of its folders. Secret are batches, noise, the secret report, and checkpoints of streams in other folders of the run directory. The folders above dir
 // and access lists are not looked at. Object stores have no modes.
-func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error) {
-	look := func(at string, folder bool, secret func(name string) bool) error {
+func exposedModes(ctx context.Context, dir string) (exposed []Exposed) {
+	look := func(at string, folder bool, secret func(name string) bool) {
 		e := Exposed{Path: at}
 		info, err := store.Stat(ctx, at)
-		if err != nil {
-			return nil // gone, or its inspection reports the fault
-		}
-		if info.Dir != folder {
-			return nil
+		if err != nil || info.Dir != folder { // gone, or its inspection reports the fault
+			return
 		}
 		if folder {
 			e.Open = info.Mode&othersEnter != 0
-			err = e.count(ctx, at, secret)
+			e.count(ctx, at, secret)
 		} else if info.Mode&othersRead != 0 {
 			e.Files = 1
 		}
 		if e.Files > 0 || e.Open {
 			exposed = append(exposed, e)
 		}
-		return err
 	}
 	all := func(string) bool { return true }
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		if slices.ContainsFunc(stages.All, func(s *stages.Stage) bool { return s.Secret && slices.Contains(s.Formats, ix.Format) }) {
-			err = look(dir, true, all)
+			look(dir, true, all)
 		}
-		return exposed, err
+		return exposed
 	}
 	for _, s := range stages.All {
-		if !s.Secret {
-			continue
-		}
-		if err := look(store.Join(dir, s.Folder()), true, all); err != nil {
-			return nil, err
+		if s.Secret {
+			look(store.Join(dir, s.Folder()), true, all)
 		}
 	}
-	if err := look(store.Join(dir, manifest.SecretReportPage), false, nil); err != nil {
-		return nil, err
-	}
-	entries, err := store.List(ctx, dir)
-	if err != nil {
-		return exposed, nil // dir is a file, or its inspection reports the fault
-	}
+	look(store.Join(dir, manifest.SecretReportPage), false, nil)
+	entries, _ := store.List(ctx, dir) // if dir is a file, or cannot be read, its inspection reports the fault
 	for _, e := range entries {
-		below := store.Join(dir, e.Name)
-		if !e.Dir || !holdsCheckpoint(ctx, below) {
-			continue
-		}
-		if err := look(below, true, isStreamState); err != nil {
-			return nil, err
+		if below := store.Join(dir, e.Name); e.Dir && holdsCheckpoint(ctx, below) {
+			look(below, true, isStreamState)
 		}
 	}
-	return exposed, nil
+	return exposed
 }
 
 // holdsCheckpoint reports whether a folder holds a checkpoint of a stream.
 func holdsCheckpoint(ctx context.Context, dir string) bool {
-	entries, err := store.List(ctx, dir)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if !e.Dir && isStreamState(e.Name) {
-			return true
-		}
-	}
-	return false
+	entries, _ := store.List(ctx, dir)
+	return slices.ContainsFunc(entries, func(e store.Entry) bool { return !e.Dir && isStreamState(e.Name) })
 }
 
 // count adds the secret files in a folder, at any depth, that group or others may read.
-func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) error {
-	entries, err := store.List(ctx, dir)
-	if err != nil {
-		return nil // its inspection reports the fault
-	}
+func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) {
+	entries, _ := store.List(ctx, dir) // a fault is reported by its inspection
 	for _, f := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return
 		}
 		at := store.Join(dir, f.Name)
 		if f.Dir {
-			if err := e.count(ctx, at, secret); err != nil {
-				return err
-			}
+			e.count(ctx, at, secret)
 			continue
 		}
 		info, err := store.Stat(ctx, at)
@@ -126,5 +97,4 @@ func (e *Exposed) count(ctx context.Context, dir string, secret func(name string
 			e.Files++
 		}
 	}
-	return nil
 }

@@ -39,7 +39,7 @@ func inspectNoise(ctx context.Context, dir string, index *manifest.Index, found 
 	if err != nil {
 		return err
 	}
-	found.strategy = recipe.Strategy
+	found.all.Noise, found.all.strategy = &recipe.Params, recipe.Strategy
 	var described manifest.DescribedNoise
 	if err := strictjson.Loose(index.Facts, &described); err != nil {
 		return fmt.Errorf("%s: facts: %w", dir, err)
@@ -69,11 +69,11 @@ func inspectNoise(ctx context.Context, dir string, index *manifest.Index, found 
 		certified := err == nil && stages.Certified(c, run, recipe) == nil
 		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)
 		if certified {
-			found.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
+			found.all.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
 			found.check(
 				"step noise",
 				"the noise of one step relative to DP-SGD's is as the index says",
-				agree(described.StepNoise, found.stepNoise),
+				agree(described.StepNoise, found.all.stepNoise),
 			)
 		}
 	}

@@ -75,12 +75,8 @@ func TestPoolsAreChecked(t *testing.T) {
 		"sizes of pools":                  func(_ *ownergraph.Rows, s *ownergraph.Summary) { s.Coverage.Size-- },
 		"given graph":                     func(_ *ownergraph.Rows, s *ownergraph.Summary) { s.Coverage.DroppedCut++ },
 	} {
-		found, err := Directory(t.Context(), twoPools(t, change))
-		if err != nil {
-			t.Fatal(err)
-		}
 		var names []string
-		for _, i := range found {
+		for _, i := range inspected(t, twoPools(t, change), Options{}).Folders {
 			for _, c := range i.Checks {
 				if !c.Held && i.kind == manifest.BoundedFolder {
 					names = append(names, c.Name)

@@ -26,7 +26,7 @@ func inspectRun(ctx context.Context, path string, found *Inspection) error {
 	if err != nil {
 		return err
 	}
-	found.nouns = run.Nouns
+	found.all.Info = &run
 	found.check("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
 	if run.Test {
 		found.check("fresh", "a test has fixed the run id: the batches and the noise may serve no training", false)

@@ -13,6 +13,7 @@ func inspectStatistics(ctx context.Context, dir string, found *Inspection) error
 	if err != nil {
 		return err
 	}
+	found.all.Statistics = all
 	found.check("releases", "each is as it was written, of the bounded table", true)
 	for _, r := range all {
 		found.Notes = append(found.Notes, r.Name+": "+r.Claim()+"; this adds to the guarantee of the training: minsep compose says to what")

@@ -42,15 +42,15 @@ type Steps struct {
 	Times int `json:"times"` // at least 2
 }
 
-// ReadTaken reads the record of the training of a run directory, nil without one. A record of
+// readTaken reads the record of the training of a run directory, nil without one. A record of
 // another run counts as none.
-func ReadTaken(ctx context.Context, dir string) (*Taken, error) {
+func readTaken(ctx context.Context, dir string) *Taken {
 	b, err := store.ReadFile(ctx, store.Join(dir, manifest.TrainingRecord), maxTraining)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return &Taken{Damaged: true}, nil
+		return &Taken{Damaged: true}
 	}
 	var r struct {
 		Format string               `json:"format"`
@@ -58,20 +58,20 @@ func ReadTaken(ctx context.Context, dir string) (*Taken, error) {
 		Starts map[string][2]string `json:"starts"`
 	}
 	if len(b) == 0 { // a guard has made it, and was refused
-		return nil, nil
+		return nil
 	}
 	if json.Unmarshal(b, &r) != nil || r.Format != trainingFormat {
-		return &Taken{Damaged: true}, nil
+		return &Taken{Damaged: true}
 	}
 	if run, err := manifest.ReadRun(ctx, dir); err == nil && run.RunID != r.RunID {
-		return nil, nil
+		return nil
 	}
 	changes := map[int]int{} // by step, how many more starts have taken it than the step before
 	for _, start := range r.Starts {
 		first, errFirst := strconv.Atoi(start[0])
 		end, errEnd := strconv.Atoi(start[1])
 		if errFirst != nil || errEnd != nil || first < 0 || end < first {
-			return &Taken{Damaged: true}, nil
+			return &Taken{Damaged: true}
 		}
 		changes[first]++
 		changes[end]--
@@ -80,7 +80,7 @@ func ReadTaken(ctx context.Context, dir string) (*Taken, error) {
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil && taken.Most > 1 {
 		taken.NoiseMultiplier = c.NoiseMultiplier / math.Sqrt(float64(taken.Most))
 	}
-	return taken, nil
+	return taken
 }
 
 // countTaken returns the ranges of steps that were taken more than once.

@@ -78,38 +78,22 @@ func TestKit(t *testing.T) {
 	}
 	for _, c := range cases {
 		dir := c.directory(t)
-		found, err := Directory(t.Context(), dir)
-		if err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
 		if c.Needs != "" {
-			if r := Judge(found); r.State != StateCertified || !strings.Contains(r.Verdict, "samples not recomputed") {
+			if r := inspected(t, dir, Options{}); r.State != StateCertified || !strings.Contains(r.Verdict, "samples not recomputed") {
 				t.Errorf("%s, without %s: %s", c.Name, c.Needs, r.Verdict)
 			}
 		}
-		switch c.Needs {
-		case "recheck":
+		o := Options{OwnSamples: 0.05}
+		if c.Needs == "recheck" {
 			l, err := ledger.Read(t.Context(), filepath.Join(dir, manifest.LedgerFolder))
 			if err != nil || l.Protocol().KernelID != montecarlo.KernelID() {
 				t.Logf("%s: not run on this machine: %v", c.Name, err)
 				continue
 			}
-			blocks, err := Recheck(t.Context(), dir, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found = append(found, blocks)
-		default:
-			own, err := Resample(t.Context(), dir, 0.05)
-			if err != nil {
-				t.Fatalf("%s: %v", c.Name, err)
-			}
-			if own != nil {
-				found = append(found, *own)
-			}
+			o = Options{Recheck: 1000}
 		}
-		r := Judge(found)
-		named := slices.ContainsFunc(failedChecks(found), func(line string) bool { return strings.Contains(line, c.Check) })
+		r := inspected(t, dir, o)
+		named := slices.ContainsFunc(r.failedChecks(), func(line string) bool { return strings.Contains(line, c.Check) })
 		if r.State != c.Verdict || (c.Check != "" && !named) {
 			t.Errorf("%s: want %s by %q, got %s", c.Name, c.Verdict, c.Check, r.Verdict)
 		}

@@ -3,13 +3,13 @@ package inspect
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/planner"
 	"minsep/internal/printable"
+	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
 )
@@ -51,85 +51,83 @@ type Report struct {
 	// noise, and where there is nothing to compare it with.
 	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
 
-	// Exposed is the result of [ExposedModes], if the caller asked for it. It does not change the
-	// verdict.
+	// Exposed are the secret files and folders that others may read. They do not change the verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
 
-	// Taken is the result of [ReadTaken], if the caller asked for it. It does not change the verdict.
+	// Taken says how often the training has taken its steps. It does not change the verdict.
 	Taken *Taken `json:"taken,omitempty"`
+
+	Contents `json:"-"`
 }
 
-// Judge gives the verdict on the findings of [Directory], [Resample] and [Recheck]. Of a certificate it
-// says what was recomputed.
-func Judge(found []Inspection) Report {
-	r := Report{Folders: found}
-	for _, i := range found {
-		r.Kept += i.keptText
-	}
-	if faults := failedChecks(found); faults != nil {
+// judge gives the verdict on what was found. Of a certificate it says what was recomputed.
+func (r *Report) judge() {
+	r.Kept = r.kept
+	if faults := r.failedChecks(); faults != nil {
 		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
-		if slices.ContainsFunc(found, func(i Inspection) bool { return i.locked }) {
+		if r.locked {
 			r.Verdict += "; another command holds this directory, and may be writing to it: inspect it again when that has ended"
 		}
-		return r
+		return
 	}
-	file, certificate := certificateOf(found)
+	c := r.Certificate
 	switch {
-	case certificate == nil:
-		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+without(found)
-	case certificate.Status != accounting.Verified:
+	case c == nil:
+		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+r.without()
+	case c.Status != accounting.Verified:
 		r.State = StateNotCertified
-		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s has status %q; %s", file, certificate.Status, matching(found))
+		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s has status %q; %s", stages.ClaimFile(c.Status), c.Status, r.matching())
 	default:
-		attacks := certificate.AttackBounds()
-		r.State, r.Attacks = StateCertified, &attacks
-		r.Owners = ownersOf(found, certificate)
-		r.Weak = certificate.Guarantee().Weak(r.Owners)
+		attacks := c.AttackBounds()
+		r.State, r.Attacks, r.StepNoise = StateCertified, &attacks, r.stepNoise
+		r.Owners = r.protected()
+		r.Weak = c.Guarantee().Weak(r.Owners)
 		word := "certified: "
 		if r.Weak != nil {
 			word = "certified, but weak: "
 		}
-		r.Recomputed = recomputed(found, certificate)
-		r.Verdict = word + claimed(found, certificate) + ", " + matching(found) + "; " + r.Recomputed
-		for _, i := range found {
-			if i.stepNoise != nil {
-				r.StepNoise = i.stepNoise
-			}
-			if i.kind == manifest.StatisticsFolder && i.Notes != nil {
-				r.Verdict += "; private statistics add to this: see minsep compose"
-			}
+		r.Recomputed = r.recomputed()
+		whom := c.Unit.Protected(c.Run, r.Nouns())
+		r.Verdict = fmt.Sprintf("%s(%g, %g)-DP for %s, %s; %s", word, c.Epsilon, c.Delta, whom, r.matching(), r.Recomputed)
+		if r.Statistics != nil {
+			r.Verdict += "; private statistics add to this: see minsep compose"
 		}
 	}
-	return r
 }
 
-// ownersOf returns the number of owners with an example, or the number of examples where single
-// examples are protected; 0 where it is not known.
-func ownersOf(found []Inspection, c *accounting.Certificate) (owners int64) {
-	for _, i := range found {
-		if i.kept > 0 && c.Unit == accounting.UnitExample {
-			return i.kept
-		}
-		owners = max(owners, i.owners)
+// Nouns are the nouns of run.json.
+func (c *Contents) Nouns() (n words.Nouns) {
+	if c.Info != nil {
+		n = c.Info.Nouns
 	}
-	return owners
+	return n
+}
+
+// protected returns the number of owners with an example, or the number of examples if single examples
+// are protected; 0 if it is not known.
+func (c *Contents) protected() int64 {
+	switch {
+	case c.Bounded != nil && c.Certificate.Unit == accounting.UnitExample:
+		return c.Bounded.Kept
+	case c.Bounded != nil:
+		return c.Bounded.Owners - c.Bounded.KeptPerOwner.Of(0)
+	case c.Batches != nil && c.Batches.RowsOf == manifest.RowsOfRange:
+		return c.Batches.Examples
+	}
+	return 0
 }
 
 // Err returns [ErrFailedCheck] if any check failed, and nil otherwise.
-func (r Report) Err() error { return Broken(r.Folders) }
-
-// claimed states a certificate's claim in words, with the nouns of run.json.
-func claimed(found []Inspection, c *accounting.Certificate) string {
-	var nouns words.Nouns
-	for _, i := range found {
-		nouns = nouns.NounsOr(i.nouns)
+func (r *Report) Err() error {
+	if r.State == StateBroken {
+		return ErrFailedCheck
 	}
-	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Unit.Protected(c.Run, nouns))
+	return nil
 }
 
 // failedChecks returns the failed checks, each with its folder.
-func failedChecks(found []Inspection) (faults []string) {
-	for _, i := range found {
+func (r *Report) failedChecks() (faults []string) {
+	for _, i := range r.Folders {
 		for _, p := range i.Checks {
 			if p.Held {
 				continue
@@ -154,23 +152,9 @@ func shortened(list []string) string {
 	return text
 }
 
-// certificateOf returns the certificate that was found and the name of its file, or nil.
-func certificateOf(found []Inspection) (file string, c *accounting.Certificate) {
-	for _, i := range found {
-		if i.certificate != nil {
-			return i.kind, i.certificate
-		}
-	}
-	return "", nil
-}
-
-func isThere(found []Inspection, folder string) bool {
-	return slices.ContainsFunc(found, func(i Inspection) bool { return i.kind == folder })
-}
-
 // matching says whether batches and noise match the certificate, and which of them are missing.
-func matching(found []Inspection) string {
-	batches, noise := isThere(found, manifest.BatchesFolder), isThere(found, manifest.NoiseFolder)
+func (r *Report) matching() string {
+	batches, noise := r.Batches != nil, r.Noise != nil
 	switch {
 	case batches && noise:
 		return "batches and noise match"
@@ -183,21 +167,21 @@ func matching(found []Inspection) string {
 }
 
 // without is the verdict on a directory without a certificate.
-func without(found []Inspection) string {
+func (r *Report) without() string {
 	var there []string
-	for _, place := range places("") {
-		if place.kind != manifest.RunName && isThere(found, place.kind) {
-			there = append(there, place.kind)
+	for _, i := range r.Folders {
+		if i.kind != manifest.RunName && i.kind != "" {
+			there = append(there, i.kind)
 		}
 	}
 	what := ""
 	if there != nil {
 		what = "; every check of " + strings.Join(there, ", ") + " passes"
 	}
-	if !isThere(found, manifest.RunName) {
+	if r.Info == nil {
 		return "a single folder says nothing of privacy: inspect the run directory" + what
 	}
-	if refused := refusal(found); refused != "" {
+	if refused := r.refusal(); refused != "" {
 		return "there is no certificate, and account makes none: " + refused + what
 	}
 	return "there is no certificate: minsep account makes one" + what
@@ -206,22 +190,12 @@ func without(found []Inspection) string {
 // refusal says why no certificate is possible for the sampler and the strategy that were found: no
 // analysis is known of the two together. It is "" where one is known, or where sampler or strategy
 // is missing.
-func refusal(found []Inspection) string {
-	run := accounting.Run{
-		MaxExamplesPerOwner: 1,
-		Examples:            1,
-	} // the most favourable run: fewer analyses hold for more of either
-	for _, i := range found {
-		if i.sampler != nil {
-			run.Sampler = *i.sampler
-		}
-		if i.strategy != nil {
-			run.Strategy = i.strategy
-		}
-	}
-	if run.Strategy == nil || run.Sampler.Validate() != nil {
+func (c *Contents) refusal() string {
+	if c.strategy == nil || c.Scheme == nil {
 		return ""
 	}
+	// The most favourable run: fewer analyses hold for more of either.
+	run := accounting.Run{Sampler: *c.Scheme, Strategy: c.strategy, MaxExamplesPerOwner: 1, Examples: 1}
 	method, err := run.Method()
 	var bad *accounting.RefusedError
 	switch {

@@ -129,12 +129,12 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := inspect.Directory(t.Context(), o.Out)
+		found, err := inspect.Directory(t.Context(), o.Out, inspect.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var broken []string
-		for _, p := range found[len(found)-1].Checks {
+		for _, p := range found.Folders[len(found.Folders)-1].Checks {
 			if !p.Held {
 				broken = append(broken, p.Name)
 			}

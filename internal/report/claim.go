@@ -19,7 +19,7 @@ func sign(r *Run) []string {
 	}
 	c := r.Certificate
 	who := r.protected()
-	if n := r.Report.Owners; n > 0 {
+	if n := r.Owners; n > 0 {
 		who += fmt.Sprintf(" (one of %s)", words.Grouped(n))
 	}
 	attack := "What an attacker gains: "
@@ -40,15 +40,15 @@ func sign(r *Run) []string {
 			"The promise in numbers: training is (ε = %g, δ = %g)-differentially private%s.",
 			c.Epsilon,
 			c.Delta,
-			replaced(c, r.Report.Owners),
+			replaced(c, r.Owners),
 		),
 		"What it rests on: that the trainer clips, adds the noise and keeps the batches secret as this page says, and that nobody else has the key.",
 	}
-	for _, why := range r.Report.Weak {
+	for _, why := range r.Weak {
 		text = append(text, "This promise is weak: "+why+".")
 	}
-	if r.Report.Kept != "" {
-		text = append(text, "Data: "+r.Report.Kept+".")
+	if r.Kept != "" {
+		text = append(text, "Data: "+r.Kept+".")
 	}
 	return text
 }
@@ -95,7 +95,7 @@ func promise(r *Run) *section {
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, r.protected()+".")
 	}
-	if taken := r.Report.Taken.String(); taken != "" {
+	if taken := r.Taken.String(); taken != "" {
 		s.Text = append(s.Text, "In training, "+taken+".")
 	}
 	s.Facts = []Fact{{"Protected", r.protected()}}
@@ -310,7 +310,7 @@ func cite(r *Run) *section {
 	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
 	}
-	paper, card := r.Certificate.Statement(r.Nouns)+data(r), r.Certificate.ModelCard(r.Nouns)
+	paper, card := r.Certificate.Statement(r.Nouns())+data(r), r.Certificate.ModelCard(r.Nouns())
 	for _, f := range []Fact{replacement(r), together(r)} {
 		if f.Value != "" {
 			paper += " " + f.Value

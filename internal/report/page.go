@@ -101,14 +101,14 @@ type quote struct{ Title, Text string }
 func Write(w io.Writer, r *Run, o Options) error {
 	p := page{
 		Title:    "minsep run",
-		Verdict:  r.Report.Verdict,
-		State:    r.Report.State,
+		Verdict:  r.Verdict,
+		State:    r.State,
 		Lead:     lead(r),
 		Sign:     sign(r),
 		Secret:   o.ShowSecret,
 		Glossary: Glossary,
 	}
-	if r.Report.Weak != nil {
+	if r.Weak != nil {
 		p.State = "weak"
 	}
 	switch {
@@ -138,7 +138,7 @@ func Write(w io.Writer, r *Run, o Options) error {
 		cite(r),
 	} {
 		if s != nil {
-			s.Open = len(p.Sections) == 0 || r.Report.State == inspect.StateBroken
+			s.Open = len(p.Sections) == 0 || r.State == inspect.StateBroken
 			p.Sections = append(p.Sections, *s)
 		}
 	}
@@ -148,7 +148,7 @@ func Write(w io.Writer, r *Run, o Options) error {
 // lead returns the sentences below the verdict.
 func lead(r *Run) string {
 	switch {
-	case r.Report.State == inspect.StateBroken:
+	case r.State == inspect.StateBroken:
 		return "Do not train with this directory: something in it is not what it should be. The checks below say what."
 	case r.Certificate == nil:
 		return "Nothing here says how private training would be. minsep account makes a certificate."

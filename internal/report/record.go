@@ -27,7 +27,7 @@ func checks(r *Run) *section {
 	columns := []string{"where", "check", "what must hold"}
 	broken := table{Title: "BROKEN", Columns: columns}
 	held := table{Columns: columns, Folded: true}
-	for _, f := range r.Report.Folders {
+	for _, f := range r.Folders {
 		where := baseOf(f.Folder)
 		for _, c := range f.Checks {
 			if c.Held {

@@ -42,10 +42,11 @@ func fixture(t testing.TB) *Run {
 		t.Fatal(err)
 	}
 	batch := 30.0
-	r := &Run{Dir: "some/run", Certificate: c, Scheme: &run.Sampler}
+	r := new(Run)
 	r.Report = inspect.Report{State: inspect.StateCertified, Verdict: "certified: all of it", Folders: []inspect.Inspection{
 		{Folder: "some/run/batches", Checks: []sampling.Check{{Name: "order", Rule: "rows ascend", Held: true}},
 			Realized: &sampling.Realized{Participations: 987654, Mean: 987000, StandardDeviation: 7, SmallestBatch: 13, LargestBatch: 4711, MostParticipations: 77}}}}
+	r.Certificate, r.Scheme = c, &run.Sampler
 	r.Bounded = &ownergraph.Summary{Examples: 1000, Owners: 400, Edges: 1500, Kept: 600, KeptCopies: 600, KeptEdges: 800, DroppedOwnerFull: 400,
 		GivenPerOwner: ownergraph.Histogram{{Value: 1, Count: 300}, {Value: 9, Count: 100}}, KeptPerOwner: ownergraph.Histogram{{Value: 0, Count: 10}, {Value: 1, Count: 390}},
 		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
@@ -56,8 +57,8 @@ func fixture(t testing.TB) *Run {
 func pageOf(t testing.TB, r *Run, o Options) string {
 	t.Helper()
 	if !o.ShowSecret {
-		for i := range r.Report.Folders {
-			r.Report.Folders[i].Realized = nil
+		for i := range r.Folders {
+			r.Folders[i].Realized = nil
 		}
 	}
 	var b bytes.Buffer
@@ -111,7 +112,8 @@ func TestPage(t *testing.T) {
 // TestData: the paragraph to paste says how much data there is and the clip norm, where they are
 // known.
 func TestData(t *testing.T) {
-	r := &Run{Bounded: &ownergraph.Summary{Examples: 100_000, Kept: 3127}, Noise: &noise.Params{ClipNorm: 2}}
+	r := new(Run)
+	r.Bounded, r.Noise = &ownergraph.Summary{Examples: 100_000, Kept: 3127}, &noise.Params{ClipNorm: 2}
 	if got, want := data(r), " In this training, 3,127 of 100,000 examples are kept, the clip norm is 2."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -160,7 +162,7 @@ func TestSecret(t *testing.T) {
 // TestNotProven: a page without a proof neither promises anything nor looks as if it did.
 func TestNotProven(t *testing.T) {
 	r := fixture(t)
-	r.Report.State, r.Certificate.Status, r.Certificate.Reason = inspect.StateNotCertified, accounting.NotProven, "nobody knows"
+	r.State, r.Certificate.Status, r.Certificate.Reason = inspect.StateNotCertified, accounting.NotProven, "nobody knows"
 	text := pageOf(t, r, Options{})
 	for _, want := range []string{`class="verdict" data-state="not certified"`, "What is claimed and not proven, and for whom", "Nothing in this section is proven"} {
 		if !strings.Contains(text, want) {
@@ -171,7 +173,7 @@ func TestNotProven(t *testing.T) {
 		t.Error("the page promises what is not proven")
 	}
 	r = fixture(t)
-	r.Report.State = inspect.StateBroken
+	r.State = inspect.StateBroken
 	text = pageOf(t, r, Options{})
 	for _, want := range []string{"What is claimed and not proven, and for whom", "Nothing is promised as long as a check is broken", "Nothing in this section is proven"} {
 		if !strings.Contains(text, want) {
@@ -189,11 +191,10 @@ func TestNotProven(t *testing.T) {
 func TestHostile(t *testing.T) {
 	const attack = `"><script>alert(1)</script><img src=x onerror=alert(1)>' {{.}} </svg> javascript:`
 	r := fixture(t)
-	r.Dir = attack
-	r.Report.Verdict, r.Report.State = attack, attack
-	r.Report.Folders[0].Folder = "x/" + attack
-	r.Report.Folders[0].Checks[0] = sampling.Check{Name: attack, Rule: attack}
-	r.Report.Folders[0].Notes = []string{attack}
+	r.Verdict, r.State = attack, attack
+	r.Folders[0].Folder = "x/" + attack
+	r.Folders[0].Checks[0] = sampling.Check{Name: attack, Rule: attack}
+	r.Folders[0].Notes = []string{attack}
 	r.Certificate.Adjacency, r.Certificate.Status = attack, accounting.Status(attack)
 	r.Certificate.Reason, r.Certificate.CodeVersion, r.Certificate.ProtocolSHA256 = attack, attack, attack
 	r.Certificate.Assumptions = []accounting.Assumption{{Text: attack, Source: attack}}
@@ -210,11 +211,11 @@ func TestHostile(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	const turned = "a\u202ereversed\u2066\u200b\x00\x1b[31m\xff"
 	r := fixture(t)
-	r.Dir, r.Report.Verdict = turned, turned+strings.Repeat("x", 1<<20)
+	r.Verdict = turned+strings.Repeat("x", 1<<20)
 	r.Certificate.Adjacency, r.Certificate.Reason = turned, strings.Repeat("é", 1<<20)
 	for i := range 20_000 {
-		r.Report.Folders[0].Notes = append(r.Report.Folders[0].Notes, fmt.Sprint("note", i))
-		r.Report.Folders[0].Checks = append(r.Report.Folders[0].Checks, sampling.Check{Name: "check", Rule: fmt.Sprint(i), Held: i%2 == 0})
+		r.Folders[0].Notes = append(r.Folders[0].Notes, fmt.Sprint("note", i))
+		r.Folders[0].Checks = append(r.Folders[0].Checks, sampling.Check{Name: "check", Rule: fmt.Sprint(i), Held: i%2 == 0})
 	}
 	for len(r.Certificate.Points) < accounting.MostPoints {
 		r.Certificate.Points = append(r.Certificate.Points, r.Certificate.Points[0])
@@ -247,13 +248,16 @@ func TestExtremes(t *testing.T) {
 // TestPartial: a page is made of whatever there is, and says what it means.
 func TestPartial(t *testing.T) {
 	full := fixture(t)
-	for name, r := range map[string]*Run{
-		"nothing":     {Dir: "x", Report: inspect.Report{State: inspect.StateNotCertified, Verdict: "NOT CERTIFIED: there is no certificate"}},
-		"broken":      {Dir: "x", Report: inspect.Report{State: inspect.StateBroken, Verdict: "BROKEN: order"}, Certificate: full.Certificate},
-		"certificate": {Dir: "x", Report: full.Report, Certificate: full.Certificate, Scheme: full.Scheme},
-		"fixed":       {Dir: "x", Report: full.Report, Scheme: &sampling.Spec{Fixed: &sampling.Fixed{Steps: 8, MinSep: 2, BatchSize: 3}}},
+	certificate := inspect.Contents{Certificate: full.Certificate}
+	certified := inspect.Report{State: full.State, Verdict: full.Verdict}
+	with := func(r inspect.Report, of inspect.Contents) inspect.Report { r.Contents = of; return r }
+	for name, r := range map[string]inspect.Report{
+		"nothing":     {State: inspect.StateNotCertified, Verdict: "NOT CERTIFIED: there is no certificate"},
+		"broken":      with(inspect.Report{State: inspect.StateBroken, Verdict: "BROKEN: order"}, certificate),
+		"certificate": with(certified, inspect.Contents{Certificate: full.Certificate, Scheme: full.Scheme}),
+		"fixed":       with(certified, inspect.Contents{Scheme: &sampling.Spec{Fixed: &sampling.Fixed{Steps: 8, MinSep: 2, BatchSize: 3}}}),
 	} {
-		text := pageOf(t, r, Options{})
+		text := pageOf(t, &Run{Report: r}, Options{})
 		want := map[string]string{"nothing": "makes a certificate", "broken": "Do not train", "certificate": "What that means", "fixed": "3 of 0"}[name]
 		if !strings.Contains(text, want) || strings.Contains(text, "NaN") {
 			t.Errorf("%s: the page lacks %q, or has NaN", name, want)
@@ -314,7 +318,7 @@ func TestBaseline(t *testing.T) {
 	if text := pageOf(t, r, Options{}); !strings.Contains(text, fmt.Sprintf("needs batches of %.0f", b.BatchSize)) {
 		t.Error("the page lacks the batch size of DP-SGD")
 	}
-	for _, change := range []func(r *Run){func(r *Run) { r.Report.State = inspect.StateBroken }, func(r *Run) { r.Certificate = nil }, func(r *Run) { r.Certificate.Status = accounting.NotProven },
+	for _, change := range []func(r *Run){func(r *Run) { r.State = inspect.StateBroken }, func(r *Run) { r.Certificate = nil }, func(r *Run) { r.Certificate.Status = accounting.NotProven },
 		func(r *Run) { r.Batches, r.Bounded = nil, nil }} {
 		r := fixture(t)
 		change(r)
@@ -361,7 +365,8 @@ func TestWorkload(t *testing.T) {
 		"training":    {Workload: "training", Training: mechanism.Training{Memory: 3}},
 		"matrix.json": {},
 	} {
-		r := &Run{Info: &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}}
+		r := new(Run)
+		r.Info = &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}
 		if got := r.workload(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", workload, got)
 		}

@@ -2,8 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -11,15 +9,9 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
-	"minsep/internal/noise"
-	"minsep/internal/ownergraph"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
-	"minsep/internal/statistics"
-	"minsep/internal/store"
-	"minsep/internal/words"
 	"minsep/mechanism"
-	"minsep/privacy"
 	"minsep/sampling"
 )
 
@@ -28,100 +20,45 @@ type Options struct {
 	ShowSecret bool      `flag:"show-secret" help:"also show realised batch sizes and participation counts"`                                  // realised batch sizes and participation counts too
 	Title      string    `flag:"title" help:"title of the page, such as the name of the data (default: the name of the plan, or the run id)"` // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
-	// OwnSamples is the time for samples as [inspect.Resample] draws them, in seconds of processors; 0
+	// OwnSamples is the time for samples as in [inspect.Options], in seconds of processors; 0
 	// for none, so that the page is a function of the directory.
 	OwnSamples float64
 }
 
-// Run has the contents of a run directory, as far as they could be read. A field without a source
-// in the directory is nil.
+// Run is a run directory with its verdict. Realized of its folders is secret.
 type Run struct {
-	Dir    string         // as it was given
-	Report inspect.Report // with its verdict; Realized of its folders is secret
-
-	Info        *manifest.Run           // run.json
-	Nouns       words.Nouns             // of run.json
-	Certificate *accounting.Certificate // of certificate.json, or of accounting.json, with a status that says that nothing is proven
-	Bounded     *ownergraph.Summary
-	Batches     *manifest.BatchesFacts
-	Scheme      *sampling.Spec    // of the batches or, else, of the certificate
-	Noise       *noise.Params     // of the recipe
-	Statistics  []privacy.Release // released beside the training
-	Baseline    *Baseline         // DP-SGD for the same claim; nil where there is none to compare with
+	inspect.Report
+	Baseline *Baseline // DP-SGD for the same claim; nil if there is none to compare with
 }
 
 // Read inspects a run directory and reads the contents of its page. It returns an error if there is
 // nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
-	// A file that cannot be read is left out of the page, which must not happen to files that an
-	// object store only failed to give: such failures end the command.
-	ctx, failures := store.WatchFailures(ctx)
-	found, err := inspect.Directory(ctx, dir)
+	found, err := inspect.Directory(ctx, dir, inspect.Options{OwnSamples: o.OwnSamples, ShowSecret: o.ShowSecret})
 	if err != nil {
 		return nil, err
 	}
-	if o.OwnSamples > 0 {
-		own, err := inspect.Resample(ctx, dir, o.OwnSamples)
-		if err != nil {
-			return nil, err
-		}
-		if own != nil {
-			found = append(found, *own)
-		}
-	}
-	r := &Run{Dir: dir, Report: inspect.Judge(found)}
-	if r.Report.Taken, err = inspect.ReadTaken(ctx, dir); err != nil {
-		return nil, err
-	}
-	// Taken out here, so that no section can show them by mistake.
-	if !o.ShowSecret {
-		for i := range r.Report.Folders {
-			r.Report.Folders[i].Realized = nil
-		}
-	}
-	if info, err := manifest.ReadRun(ctx, dir); err == nil {
-		r.Info, r.Nouns = &info, info.Nouns
-	}
-	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
-		// The claim is about this sampler; the folders beside it may hold others, which the verdict says.
-		r.Certificate, r.Scheme = c, &c.Run.Sampler
-	}
-	if b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder)); err == nil {
-		r.Bounded = &b.Summary
-	}
-	if b, err := manifest.OpenBatches(ctx, store.Join(dir, manifest.BatchesFolder)); err == nil {
-		var p manifest.BatchesParams
-		if json.Unmarshal(b.Index.Params, &p) == nil && p.Scheme.Validate() == nil {
-			// Figures of participations are for the batches that the trainer reads.
-			r.Batches, r.Scheme = &b.Facts, &p.Scheme
-		}
-	}
-	if all, err := statistics.All(ctx, dir); err == nil { // otherwise the verdict says so
-		r.Statistics = all
-	}
-	if recipe, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.NoiseFolder, manifest.RecipeFile)); err == nil {
-		r.Noise = &recipe.Params
-	}
+	r := &Run{Report: found}
 	r.Baseline = r.baseline(ctx)
-	return r, errors.Join(ctx.Err(), failures.Err())
+	return r, ctx.Err()
 }
 
 // protected says whom the certificate protects, with the data's own nouns.
 func (r *Run) protected() string {
-	return r.Certificate.Unit.Protected(r.Certificate.Run, r.Nouns)
+	return r.Certificate.Unit.Protected(r.Certificate.Run, r.Nouns())
 }
 
 // sound reports whether no check of the directory is broken. Long computations are for such
 // directories only.
-func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
+func (r *Run) sound() bool { return r.State != inspect.StateBroken }
 
 // realized returns the realised sizes and counts, if they are to be shown.
 func (r *Run) realized() *sampling.Realized {
-	i := slices.IndexFunc(r.Report.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
+	i := slices.IndexFunc(r.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
 	if i < 0 {
 		return nil
 	}
-	return r.Report.Folders[i].Realized
+	return r.Folders[i].Realized
 }
 
 // proven reports whether the claim of the run is proven: its certificate is verified, and no check
@@ -189,7 +126,7 @@ type Baseline struct {
 // DP-SGD has its claim.
 func (r *Run) baseline(ctx context.Context) *Baseline {
 	c, batch := r.Certificate, r.batchSize()
-	if r.Report.State == inspect.StateBroken {
+	if r.State == inspect.StateBroken {
 		return nil
 	}
 	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload(), planner.RMSE)

@@ -53,7 +53,7 @@ func sizes(r *Run) *section {
 			fmt.Sprintf("%.4g (MaxSE, also over the batch size)", r.noiseBy(workload, planner.MaxSE)),
 		},
 	)
-	if step := r.Report.StepNoise; step != nil {
+	if step := r.StepNoise; step != nil {
 		s.Facts = append(s.Facts, Fact{"Noise of a step", step.String()})
 	}
 	if b := r.Baseline; b != nil {
