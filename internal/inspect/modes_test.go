@@ -11,9 +11,9 @@ import (
 	"minsep/internal/manifest"
 )
 
-// TestExposedModes: files that group or others can read are counted in every secret folder, also
+// TestExposed: files that group or others can read are counted in every secret folder, also
 // below it, and folders that they can enter are named; public files and what is closed are not.
-func TestExposedModes(t *testing.T) {
+func TestExposed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no modes")
 	}

@@ -211,7 +211,7 @@ func TestHostile(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	const turned = "a\u202ereversed\u2066\u200b\x00\x1b[31m\xff"
 	r := fixture(t)
-	r.Verdict = turned+strings.Repeat("x", 1<<20)
+	r.Verdict = turned + strings.Repeat("x", 1<<20)
 	r.Certificate.Adjacency, r.Certificate.Reason = turned, strings.Repeat("é", 1<<20)
 	for i := range 20_000 {
 		r.Folders[0].Notes = append(r.Folders[0].Notes, fmt.Sprint("note", i))
