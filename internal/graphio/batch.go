@@ -239,9 +239,7 @@ func (b *batcher) appendValue(column int, v value, place func(column int) *Fault
 		return fault(k.String(), k.rule(dst.Type))
 	}
 	if column == 1 && dst.Type == ownergraph.String {
-		if joined := b.joined.look(v.text); joined != nil {
-			return fault(joined.Found, joined.Rule)
-		}
+		return b.joined.look(v.text, func() *Fault { return place(column) })
 	}
 	return nil
 }

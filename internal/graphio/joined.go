@@ -2,32 +2,57 @@ package graphio
 
 import (
 	"bytes"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // NoSeparator is the value of [Options].OwnerSeparator that takes each value for one owner.
 const NoSeparator = "none"
 
-// mostScanned is the number of owners of each kind that a joinedScan keeps.
-const mostScanned = 1 << 16
+// mostScanned is the number of owners, and of parts, that a joinedScan keeps.
+const mostScanned = 1 << 18
 
 // joinedScan looks for values with several owners in them. Each would be taken for one owner, and no
 // bound would hold for the people in it. The zero value has seen nothing.
 //
 // Brackets, separators such as ";" and numbers with commas tell by themselves. A comma also stands
-// in names such as "Doe, Jane": it tells if some part is an owner of its own, or is first in one value
-// and later in another.
+// in names such as "Doe, Jane", and a slash in paths: these tell if a tenth of the parts that they
+// divide are owners of their own behind another one, or are first in one value and later in another.
 type joinedScan struct {
 	off    bool            // values are as they should be, or were refused
 	within bool            // values are parts, which were divided
-	single map[string]bool // values without a comma
-	parts  map[string]bool // of values with one; whether the part was first
+	roles  map[uint64]role // of owners and parts, by their hash
+	skips  uint64          // hashes with one of these bits are left out, to stay within mostScanned
+
+	values, divided int64  // so far
+	separator       string // of the first divided value
+	doubt           *Fault // at the first part that tells
 }
 
-// look returns a fault of an owner that stands for several; only one of a split.
-func (s *joinedScan) look(id []byte) *Fault {
+// role says where in values a text was seen.
+type role uint8
+
+const (
+	alone role = 1 << iota
+	first
+	later
+	wordless // without a letter: small numbers are first and later in codes too
+)
+
+// tells reports whether a part with this role is probably an owner.
+func (r role) tells() bool {
+	return r&later != 0 && (r&alone != 0 || r&(first|wordless) == first)
+}
+
+// look returns a fault of an owner that certainly stands for several; only one of a split. place makes
+// a fault of its place.
+func (s *joinedScan) look(id []byte, place func() *Fault) *Fault {
 	if s.off {
 		return nil
 	}
@@ -35,22 +60,93 @@ func (s *joinedScan) look(id []byte) *Fault {
 	switch {
 	case !s.within:
 		separator = shape(id)
-		if separator == "" && s.comma(id) {
-			separator = ","
-		}
 	case bytes.Contains(id, []byte("' '")) || bytes.Contains(id, []byte(`" "`)): // ['ann' 'bob'] has no comma
 		separator = " "
 	}
+	if separator != "" {
+		s.off = true
+		return joinedFault(place(), separator)
+	}
+	if separator, tells := s.take(id); tells && s.doubt == nil && !s.within {
+		s.doubt = joinedFault(place(), separator)
+	}
+	return nil
+}
+
+// joinedFault adds to a place what was found there.
+func joinedFault(f *Fault, separator string) *Fault {
+	f.Found = "several owners in one value"
+	f.Rule = "they would count as one owner, and no bound would hold for them: set --owner-separator " + quoted(separator) +
+		", or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none"
+	return f
+}
+
+// take adds a value to those seen, and returns its separator if some part tells that owners are joined.
+func (s *joinedScan) take(id []byte) (separator string, tells bool) {
+	s.values++
+	separator = weakSeparator(id)
 	if separator == "" {
+		return s.separator, s.add(id, alone)
+	}
+	if s.divided++; s.separator == "" {
+		s.separator = separator
+	}
+	where := first
+	for part := range bytes.SplitSeq(id, []byte(separator)) {
+		part = bytes.TrimSpace(part)
+		if len(part) == 0 {
+			continue
+		}
+		if !bytes.ContainsFunc(part, unicode.IsLetter) {
+			where |= wordless
+		}
+		tells = s.add(part, where) || tells
+		where = later
+	}
+	return separator, tells
+}
+
+// add adds a role of a text, and reports whether all its roles tell that owners are joined.
+func (s *joinedScan) add(text []byte, r role) bool {
+	hash := xxhash.Sum64(text)
+	if hash&s.skips != 0 {
+		return false
+	}
+	if s.roles == nil {
+		s.roles = map[uint64]role{}
+	}
+	r |= s.roles[hash]
+	s.roles[hash] = r
+	if len(s.roles) > mostScanned {
+		s.skips = s.skips<<1 | 1
+		maps.DeleteFunc(s.roles, func(hash uint64, _ role) bool { return hash&s.skips != 0 })
+	}
+	return r.tells()
+}
+
+// end returns the fault of a split whose values tell together that owners are joined.
+func (s *joinedScan) end() *Fault {
+	if s.off || s.doubt == nil {
 		return nil
 	}
-	s.off = true
-	return &Fault{
-		Found: "several owners in one value",
-		Rule: "they would count as one owner, and no bound would hold for them: set --owner-separator " + quoted(separator) +
-			", or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none",
+	parts, telling := 0, 0
+	for _, r := range s.roles {
+		if r&(first|later) != 0 {
+			parts++
+		}
+		if r.tells() {
+			telling++
+		}
 	}
+	if 10*telling < parts {
+		return nil
+	}
+	return s.doubt
 }
+
+// mayDivide reports whether so many values have a separator within that they may name several owners
+// each.
+func (s *joinedScan) mayDivide() bool { return !s.off && s.divided > 0 && 20*s.divided >= s.values }
 
 // quoted returns a separator as it is written in a shell.
 func quoted(separator string) string {
@@ -62,6 +158,31 @@ func quoted(separator string) string {
 
 // separators divide owners wherever they stand between two texts. Hive divides lists by U+0002.
 var separators = []string{";", "|", "；", "｜", "、", "，", "،", "\x01", "\x02", "\x1e", "\x1f"}
+
+// weakSeparators divide owners or stand within ids: see [joinedScan].
+var weakSeparators = []string{"\n", "\t", ",", "/", "&", " + ", " and ", " und ", " et ", " y "}
+
+// weakSeparator returns the separator of a value that may be several owners; "" if there is none.
+// Addresses, paths from a root and ids in base 64 are none.
+func weakSeparator(id []byte) string {
+	if !bytes.ContainsAny(id, "\n\t,/& ") {
+		return ""
+	}
+	for _, separator := range weakSeparators {
+		if isDivided(id, separator) && (separator != "/" || id[0] != '/' && !bytes.Contains(id, []byte("://")) && !isBase64(id)) {
+			return separator
+		}
+	}
+	return ""
+}
+
+// isBase64 reports whether an id looks like a hash in base 64.
+func isBase64(id []byte) bool {
+	return len(id) >= 20 && base64Alphabet.Match(id) && bytes.ContainsAny(id, "0123456789") &&
+		bytes.ContainsFunc(id, unicode.IsUpper) && bytes.ContainsFunc(id, unicode.IsLower)
+}
+
+var base64Alphabet = regexp.MustCompile(`^[0-9A-Za-z+/]+=*$`)
 
 // shape returns the separator of a value that looks like several owners by itself; "" if it does not.
 // Commas and blanks stand in names too: they tell if all that they divide has a digit or an @.
@@ -122,33 +243,6 @@ func isDivided(id []byte, separator string) bool {
 		}
 	}
 	return parts > 1
-}
-
-// comma reports whether commas divide the owners seen so far.
-func (s *joinedScan) comma(id []byte) bool {
-	if s.single == nil {
-		s.single, s.parts = map[string]bool{}, map[string]bool{}
-	}
-	if !isDivided(id, ",") {
-		if len(s.single) < mostScanned {
-			s.single[string(id)] = true
-		}
-		_, seen := s.parts[string(id)]
-		return seen
-	}
-	isFirst := true
-	for part := range bytes.SplitSeq(id, []byte{','}) {
-		part = bytes.TrimSpace(part)
-		wasFirst, seen := s.parts[string(part)]
-		if s.single[string(part)] || seen && wasFirst != isFirst {
-			return true
-		}
-		if len(s.parts) < mostScanned {
-			s.parts[string(part)] = isFirst
-		}
-		isFirst = false
-	}
-	return false
 }
 
 // divides reports whether values are divided into owners.

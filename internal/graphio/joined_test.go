@@ -2,6 +2,8 @@ package graphio_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -13,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/graphio"
+	"minsep/internal/ownergraph"
 )
 
 // TestOwnersInOneValue: text that looks like several owners is refused by its shape in every format,
@@ -43,6 +46,16 @@ func TestOwnersInOneValue(t *testing.T) {
 		{"identifiers and blanks, never alone", []string{"N55189 N42782", "N34694"}, " ", []string{"N55189", "N42782", "N34694"}},
 		{"addresses and commas, never alone", []string{"ann@x.org,bob@x.org"}, ",", []string{"ann@x.org", "bob@x.org"}},
 		{"a wide comma", []string{"ann，bob"}, "，", []string{"ann", "bob"}},
+		{"lines", []string{"ann\nbob", "bob"}, `\n`, []string{"ann", "bob", "bob"}},
+		{"tabs", []string{"bob", "ann\tbob"}, `\t`, []string{"bob", "ann", "bob"}},
+		{"slashes, and one alone", []string{"ann/bob", "carl", "bob"}, "/", []string{"ann", "bob", "carl", "bob"}},
+		{"slashes, never alone", []string{"ann/bob", "bob / carl"}, "/", []string{"ann", "bob", "bob", "carl"}},
+		{"ampersands", []string{"ann & bob", "bob&carl"}, "&", []string{"ann", "bob", "bob", "carl"}},
+		{"a word between", []string{"ann and bob", "bob and carl"}, " and ", []string{"ann", "bob", "bob", "carl"}},
+		{"sums", []string{"ann + bob", "bob"}, " + ", []string{"ann", "bob", "bob"}},
+		{"paths", []string{"org/a", "org/b", "org", "https://x.org/bob", "bob", "/bob/x", "bob/y"}, "", nil},
+		{"numbers of a street", []string{"3/12", "12/3"}, "", nil},
+		{"companies", []string{"Smith & Sons", "Barnes and Noble", "Smith"}, "", nil},
 		{"names and blanks", []string{"Ann Doe", "user 17", "Doe Ann"}, "", nil},
 		{"names", []string{"Doe, Jane", "Doe, John", "Roe, Jane"}, "", nil},
 		{"identifiers", []string{"{550e8400-e29b-41d4-a716-446655440000}", "(unknown)", "a:b", "x;", ";y", "|"}, "", nil},
@@ -78,19 +91,85 @@ func TestOwnersInOneValue(t *testing.T) {
 				t.Errorf("%s, %s, each one owner: %q, %v", c.about, name, got, err)
 			}
 			got, err := owners("")
+			separator := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(c.way)
 			if c.way == "" {
 				if err != nil || !slices.Equal(got, c.values) {
 					t.Errorf("%s, %s: %q, %v", c.about, name, got, err)
 				}
 				continue
 			}
-			if err == nil || !strings.Contains(err.Error(), "several owners in one value") || !strings.Contains(err.Error(), "--owner-separator '"+c.way+"'") ||
+			if err == nil || !strings.Contains(err.Error(), "several owners in one value") || !strings.Contains(err.Error(), "'"+c.way+"'") ||
 				strings.Contains(err.Error(), "ann") {
 				t.Errorf("%s, %s: %q, %v", c.about, name, got, err)
 			}
-			if got, err := owners(c.way); err != nil || !slices.Equal(got, c.owners) {
+			if got, err := owners(separator); err != nil || !slices.Equal(got, c.owners) {
 				t.Errorf("%s, %s, divided: %q, %v", c.about, name, got, err)
 			}
+		}
+	}
+}
+
+// TestNamesWithCommas: a list of names, some of which are first names and family names, is read with a
+// warning, and one of pairs is refused, however many owners it has and wherever they stand alone.
+func TestNamesWithCommas(t *testing.T) {
+	const n = 300_000 // more than a scan keeps
+	word := func(i int) string { // a, …, j, ba, …
+		return strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(i))
+	}
+	for _, c := range []struct {
+		about   string
+		owner   func(i int) string
+		refused bool
+		warned  string // of the first values
+	}{
+		{"names", func(i int) string { return word(i%1000) + ", " + word(i/1000+970) }, false, "',' between texts: 65,536 of the first 65,536"},
+		{"pairs of few", func(i int) string { return fmt.Sprintf("p%dx,p%dx", i%1000, (i+7)%1000) }, true, ""},
+		{"pairs of many", func(i int) string { return fmt.Sprintf("p%dx/p%dx", i, (i+7)%n) }, true, ""},
+		{"pairs that never recur", func(i int) string { return fmt.Sprintf("p%dx&q%dx", i, i) }, false, "'&' between texts: 65,536 of the first 65,536"},
+		{"few pairs, alone later", func(i int) string {
+			if i < 50 {
+				return fmt.Sprintf("p%dx/p%dx", 2*i, 2*i+1)
+			}
+			return fmt.Sprintf("p%dx", i%100)
+		}, true, ""},
+		{"few pairs at the end", func(i int) string {
+			if i > n-50 {
+				return fmt.Sprintf("p%dx and p%dx", i-1000, i-2000)
+			}
+			return fmt.Sprintf("p%dx", i)
+		}, true, ""},
+		{"few odd names", func(i int) string {
+			if i%100 == 0 {
+				return fmt.Sprintf("p%dx & Sons", i)
+			}
+			return fmt.Sprintf("p%dx", i)
+		}, false, ""},
+		{"ids in base 64", func(i int) string {
+			sum := sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
+			return base64.StdEncoding.EncodeToString(sum[:16])
+		}, false, ""},
+	} {
+		text := []byte("example_id\towner_id\n")
+		for i := range n {
+			text = fmt.Appendf(text, "%d\t%s\n", i, c.owner(i))
+		}
+		source, err := graphio.Open(t.Context(), []string{write(t, t.TempDir(), "g.tsv", text)}, graphio.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = source.Load(t.Context())
+		if refused := err != nil && strings.Contains(err.Error(), "several owners in one value"); refused != c.refused || err != nil && !refused {
+			t.Errorf("%s: %v", c.about, err)
+		}
+		if c.refused {
+			continue
+		}
+		var warnings string
+		for _, w := range source.Warnings(t.Context(), ownergraph.Summary{}, nil) {
+			warnings += w.Error() + "\n"
+		}
+		if !strings.Contains(warnings, c.warned) || (c.warned == "") != (warnings == "") {
+			t.Errorf("%s: %q", c.about, warnings)
 		}
 	}
 }

@@ -399,15 +399,14 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 // spelling records text, of strings or of bytes, that stands for several owners, or that may be written in another way
 // elsewhere, unless ids are kept as they are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
-	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name}
+	place := func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name} }
 	asIs := g.split.ExampleAsIs
 	if c == g.columns[1] {
 		asIs = g.split.OwnerAsIs
 		if dst.Type == ownergraph.Bytes && !ownergraph.IsText(dst.Bytes(i)) {
 			g.joined.off = true
 		}
-		if joined := g.joined.look(dst.Bytes(i)); joined != nil {
-			f.Found, f.Rule = joined.Found, joined.Rule
+		if f := g.joined.look(dst.Bytes(i), place); f != nil {
 			return g.fault(f)
 		}
 	}
@@ -418,6 +417,7 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 	if k == fits {
 		return nil
 	}
+	f := place()
 	f.Found, f.Rule = k.String(), k.rule(dst.Type)
 	return g.fault(f)
 }

@@ -362,11 +362,22 @@ func (s *Source) Warnings(
 	warn := func(found, rule string) {
 		warnings = append(warnings, &Fault{File: s.splits[0].Path, Found: found, Rule: rule})
 	}
-	if s.restarts(ctx) {
+	examples, owners := s.beginnings(ctx)
+	if restarts(examples) {
 		warn(
 			"several files in which example ids begin alike",
 			"rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
 				"which numbers rows across files; else make ids unique, unless they are meant so",
+		)
+	}
+	if owners.mayDivide() {
+		warn(
+			fmt.Sprintf(
+				"owner ids with %s between texts: %s of the first %s",
+				quoted(owners.separator), words.Grouped(owners.divided), words.Grouped(owners.values),
+			),
+			"if they name several owners, these count as one: set --owner-separator "+quoted(owners.separator)+
+				"; if each is one owner, set --owner-separator none",
 		)
 	}
 	if figures.LooksSwapped() {
@@ -401,24 +412,50 @@ func (s *Source) Warnings(
 	return warnings
 }
 
+// beginnings returns the example ids at the beginnings of the first files, in the order of their first
+// edges, and what the owners there look like. Faults show when the graph is read.
+func (s *Source) beginnings(ctx context.Context) (examples [][]string, owners joinedScan) {
+	files := s.firsts()
+	owners.off = files[0].OwnerSeparator != ""
+	if len(files) == 1 && (owners.off || files[0].OwnerType == ownergraph.Int64) {
+		return nil, owners
+	}
+	for _, file := range files[:min(mostBegun, len(files))] {
+		var ids []string
+		file.Read(ctx, s.fs, func(b *Batch) error {
+			for i := range b.Examples.Len() {
+				if id := b.Examples.Format(i); len(ids) == 0 || id != ids[len(ids)-1] {
+					ids = append(ids, id)
+				}
+			}
+			for i := range b.Owners.Len() {
+				if b.Owners.Type == ownergraph.String || b.Owners.Type == ownergraph.Bytes && ownergraph.IsText(b.Owners.Bytes(i)) {
+					owners.take(b.Owners.Bytes(i))
+				}
+			}
+			if len(ids) < longestBeginning {
+				return nil
+			}
+			return errEnough
+		})
+		if !file.lacksExamples() {
+			examples = append(examples, ids)
+		}
+	}
+	return examples, owners
+}
+
 // restarts reports whether the example ids of several files begin alike, as numbers of rows do that
 // begin again in each file: with the same ids in the same order, or with all integers from 0 or from
 // 1 on.
-func (s *Source) restarts(ctx context.Context) bool {
-	files := s.firsts()
-	if len(files) < 2 || files[0].lacksExamples() {
-		return false
-	}
-	var before [][]string
+func restarts(files [][]string) bool {
 	counts := map[int64]bool{}
-	for _, first := range files[:min(mostBegun, len(files))] {
-		ids := first.beginning(ctx, s.fs)
-		for _, other := range before {
+	for i, ids := range files {
+		for _, other := range files[:i] {
 			if n := min(len(ids), len(other), BatchEdges); n >= fewestAlike && slices.Equal(ids[:n], other[:n]) {
 				return true
 			}
 		}
-		before = append(before, ids)
 		if from := max(countsFrom(ids[:min(len(ids), BatchEdges)]), countsFrom(ids)); from >= 0 {
 			if counts[from] {
 				return true
@@ -431,23 +468,6 @@ func (s *Source) restarts(ctx context.Context) bool {
 
 // fewestAlike is the number of equal example ids at the beginning of two files that is no chance.
 const fewestAlike = 10
-
-// beginning returns the example ids at the beginning of the file, in the order of their first edges:
-// none if there is a fault, which shows when the graph is read.
-func (s *Split) beginning(ctx context.Context, fs FS) (ids []string) {
-	s.Read(ctx, fs, func(b *Batch) error {
-		for i := range b.Examples.Len() {
-			if id := b.Examples.Format(i); len(ids) == 0 || id != ids[len(ids)-1] {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) < longestBeginning {
-			return nil
-		}
-		return errEnough
-	})
-	return ids
-}
 
 // countsFrom returns 0 or 1 if ids are all integers from there on, in any order, and -1 otherwise.
 func countsFrom(ids []string) int64 {

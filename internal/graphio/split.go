@@ -80,6 +80,9 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	} else {
 		err = of.read(s, f, b)
 	}
+	if joined := b.joined.end(); joined != nil && err == nil {
+		err = b.fault(joined)
+	}
 	b.countFrom(f)
 	if err == nil {
 		err = b.flush()
