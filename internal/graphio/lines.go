@@ -16,6 +16,14 @@ const MaxLine = 64 << 20
 
 var errLongLine = fmt.Errorf("a line of more than %d MiB", MaxLine>>20)
 
+var errUTF16 = errors.New("NUL bytes or a UTF-16 mark: text must be UTF-8, which iconv -f UTF-16 -t UTF-8 writes of such a file")
+
+// isUTF16 reports whether the first line of a text looks like UTF-16, which has a NUL byte beside each
+// letter of ASCII. Read as bytes it would give ids that equal no id of another file.
+func isUTF16(line []byte) bool {
+	return bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("\xff\xfe")) || bytes.HasPrefix(line, []byte("\xfe\xff"))
+}
+
 // lines gives the lines of a text, one at a time.
 type lines struct {
 	r      io.Reader
@@ -76,6 +84,9 @@ func (l *lines) take(line []byte, end int) ([]byte, error) {
 		return nil, errLongLine
 	}
 	if l.offset == 0 {
+		if isUTF16(line) {
+			return nil, errUTF16
+		}
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
 	l.start += n + end

@@ -67,16 +67,6 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	if err != nil {
 		return &Fault{Line: line, Err: err}
 	}
-	// UTF-16 has a NUL byte beside each letter of ASCII. Read as bytes it would give ids that equal
-	// no id of another file.
-	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) ||
-		bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
-		return &Fault{
-			Line:  line,
-			Found: "NUL bytes or a UTF-16 mark",
-			Rule:  "text must be UTF-8, or decoded with --encoding",
-		}
-	}
 	t.Fields = len(fields)
 	if f := in.columns(t, fields, o); f != nil {
 		f.Line = line

@@ -45,7 +45,7 @@ func (k kind) rule(t ownergraph.IDType) string {
 	case long:
 		return "a string id has at most 255 bytes"
 	case withNUL:
-		return "text files hold no NUL; is it UTF-16?"
+		return "text files hold no NUL: iconv -f UTF-16 -t UTF-8 makes UTF-8 of UTF-16"
 	case notUTF8:
 		return "set --encoding latin1 or cp1252, whichever the file is written in, or write it as UTF-8; ids that are bytes belong in a binary column of Parquet"
 	case blanks:
