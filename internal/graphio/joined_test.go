@@ -112,7 +112,7 @@ func TestOwnersInOneValue(t *testing.T) {
 // TestNamesWithCommas: a list of names, some of which are first names and family names, is read with a
 // warning, and one of pairs is refused, however many owners it has and wherever they stand alone.
 func TestNamesWithCommas(t *testing.T) {
-	const n = 300_000 // more than a scan keeps
+	const n = 300_000            // more than a scan keeps
 	word := func(i int) string { // a, …, j, ba, …
 		return strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(i))
 	}

@@ -398,8 +398,9 @@ func (s *Source) Warnings(
 		name string
 		ids  *ownergraph.IDs
 	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
-		if n := column.ids.Lookalikes(); n > 0 {
-			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, quotes, characters without width or the form of letters",
+		if n, examples := column.ids.Lookalikes(); n > 0 {
+			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, quotes, characters without width or the form of letters, such as "+
+				strings.Join(examples, ", or "),
 				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them")
 		}
 	}

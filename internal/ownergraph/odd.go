@@ -2,11 +2,12 @@ package ownergraph
 
 import (
 	"bytes"
-	"hash/maphash"
+	"fmt"
 	"slices"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -48,26 +49,57 @@ func (s *Summary) LooksSwapped() bool {
 func IsText(id []byte) bool { return utf8.Valid(id) && bytes.IndexByte(id, 0) < 0 }
 
 // Lookalikes counts the ids of a column of distinct strings, or bytes that are text, of which others differ only by case,
-// blanks, quotes, the kind of dashes, characters without width or the normal form of Unicode.
-func (c *IDs) Lookalikes() (count int) {
+// blanks, quotes, the kind of dashes, characters without width or the normal form of Unicode. It says of up to two
+// pairs in which characters they differ, and shows no id.
+func (c *IDs) Lookalikes() (count int, examples []string) {
 	if c.Type == Int64 {
-		return 0
+		return 0, nil
 	}
-	seed := maphash.MakeSeed()
+	hash := func(i int) uint64 { return xxhash.Sum64(folded(c.Bytes(i))) }
 	hashes := make([]uint64, c.Len())
 	for i := range hashes {
 		if !IsText(c.Bytes(i)) {
-			return 0
+			return 0, nil
 		}
-		hashes[i] = maphash.Bytes(seed, folded(c.Bytes(i)))
+		hashes[i] = hash(i)
 	}
 	slices.Sort(hashes)
+	pairs := map[uint64][]rune{} // the first id of each
 	for i, h := range hashes {
 		if i > 0 && h == hashes[i-1] || i+1 < len(hashes) && h == hashes[i+1] {
 			count++
+			if len(pairs) < 2 {
+				pairs[h] = nil
+			}
 		}
 	}
-	return count
+	for i := 0; i < c.Len() && len(pairs) > 0; i++ {
+		h := hash(i)
+		id := []rune(string(c.Bytes(i)))
+		if one, isExample := pairs[h]; isExample && one == nil {
+			pairs[h] = id
+		} else if isExample {
+			examples = append(examples, difference(one, id))
+			delete(pairs, h)
+		}
+	}
+	return count, examples
+}
+
+// difference returns the first place at which two texts differ, and the characters there.
+func difference(a, b []rune) string {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	at := 0
+	for at < len(a) && a[at] == b[at] {
+		at++
+	}
+	other := "nothing"
+	if at < len(a) {
+		other = fmt.Sprintf("%U", a[at])
+	}
+	return fmt.Sprintf("%U against %s as character %d of %d", b[at], other, at+1, len(b))
 }
 
 // folded returns an id without what readers do not see or do not tell apart.

@@ -3,6 +3,7 @@ package ownergraph
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -51,30 +52,35 @@ func TestOdd(t *testing.T) {
 // TestLookalikes counts ids that readers take for one.
 func TestLookalikes(t *testing.T) {
 	for _, c := range []struct {
-		ids   []string
-		count int
+		ids      []string
+		count    int
+		examples string // of which all are there
 	}{
-		{[]string{"ann", "bob", "ann1"}, 0},
-		{[]string{"Ann", "ann", "ANN", "bob"}, 3},
-		{[]string{"José", "Jose\u0301", "Jose"}, 2},
-		{[]string{"a b", "ab", " ab ", "a\u00a0b", "b"}, 4},
-		{[]string{"a\u200bb", "ab", "\ufeffab", "a\u200db"}, 4},
-		{[]string{"Ａｎｎ", "ann", "\ufb01x", "fix", "fix\ufe0f", "Anna"}, 5},
-		{[]string{"'ann'", "ann", "O\u2019Neil", "O'Neil", "a\u2010b", "a-b", "a+b"}, 6},
-		{[]string{"ΣΑΣ", "σας", "a\u034fb", "ab"}, 4},
-		{[]string{"550E8400-E29B-41D4-A716-446655440000", "550e8400-e29b-41d4-a716-446655440000"}, 2},
+		{[]string{"ann", "bob", "ann1"}, 0, ""},
+		{[]string{"Ann", "ann", "ANN", "bob"}, 3, "U+0061 against U+0041 as character 1 of 3"},
+		{[]string{"José", "Jose\u0301", "Jose"}, 2, "U+0065 against U+00E9 as character 4 of 5"},
+		{[]string{"a b", "ab", " ab ", "a\u00a0b", "b"}, 4, "of 3"},
+		{[]string{"a\u200bb", "ab", "\ufeffab", "a\u200db"}, 4, "U+200B against U+0062"},
+		{[]string{"Ａｎｎ", "ann", "\ufb01x", "fix", "fix\ufe0f", "Anna"}, 5, "U+0061 against U+FF21 as character 1 of 3"},
+		{[]string{"'ann'", "ann", "O\u2019Neil", "O'Neil", "a\u2010b", "a-b", "a+b"}, 6, "U+002D against U+2010"},
+		{[]string{"ΣΑΣ", "σας", "a\u034fb", "ab"}, 4, "character"},
+		{[]string{"550E8400-E29B-41D4-A716-446655440000", "550e8400-e29b-41d4-a716-446655440000"}, 2, "U+0065 against U+0045 as character 4 of 36"},
 	} {
 		var ids IDs
 		ids.Reset(String)
 		for _, id := range c.ids {
 			ids.AppendBytes([]byte(id))
 		}
-		count := ids.Lookalikes()
+		count, examples := ids.Lookalikes()
 		ids.Type = Bytes
-		if inBytes := ids.Lookalikes(); count != c.count || inBytes != count {
+		if inBytes, _ := ids.Lookalikes(); count != c.count || inBytes != count {
 			t.Errorf("%q: %d, and in bytes %d", c.ids, count, inBytes)
 		}
-		if ids.AppendBytes([]byte{0xff}); ids.Lookalikes() != 0 {
+		if got := strings.Join(examples, ", or "); !strings.Contains(got, c.examples) || (got == "") != (count == 0) || len(examples) > 2 {
+			t.Errorf("%q: examples %s", c.ids, got)
+		}
+		ids.AppendBytes([]byte{0xff})
+		if count, _ := ids.Lookalikes(); count != 0 {
 			t.Errorf("%q: bytes that are no text look alike", c.ids)
 		}
 	}
