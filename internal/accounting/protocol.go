@@ -542,9 +542,8 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 		)
 		return pt.Verify
 	}
-	_, known := p.Run.analysis().(truncatedAnalysis)
 	c.Require(
-		cut && known,
+		p.Run.isCut(),
 		"truncation of a trial",
 		t.Truncation.Cost,
 		"must be left out for a run without a maximum batch size, or with examples that are not independent",

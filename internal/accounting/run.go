@@ -92,12 +92,7 @@ func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
 	}
-	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
-		return r.Untruncated().
-			Method()
-		// F3.11, see TruncationCost; some have a pair of their own too, see TruncatedPair
-	}
-	method, err := r.analysis().method()
+	method, err := r.schemeMethod()
 	if err == nil && method == MonteCarlo {
 		_, err = sampling.TableOf(r.Sampler.Scheme())
 	}
@@ -129,14 +124,6 @@ func (r Run) stepLoss(noiseMultiplier float64) montecarlo.Spec {
 
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
 var ErrNoProof = errors.New("no closed form and no composition of independent events")
-
-// Majorized reports whether a run of the method MonteCarlo also has a proof of a larger δ. Cyclic
-// Poisson sampling with a secret partition has one: it is a mixture over the parts, and by joint
-// convexity its divergence is at most the worst part's (F3.5).
-func (r Run) Majorized() bool {
-	a, ok := r.analysis().(majorizedAnalysis)
-	return ok && a.majorized()
-}
 
 // Prove returns upper bounds of δ(epsilon) in both directions for a run of the method ClosedForm or
 // PLD, for one that is Majorized, or of the method MonteCarlo (F5.16). For other runs the error is
@@ -176,7 +163,7 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 		return nil, err
 	case r.Sampler.Truncation != nil:
 	case method == PLD:
-		return r.analysis().(eventAnalysis).cases(noiseMultiplier)[0], nil
+		return r.events(noiseMultiplier)[0], nil
 	case method == ClosedForm:
 		sens, err := r.sensitivity()
 		gaussian := pld.Release{
@@ -233,12 +220,6 @@ func (r Run) ownMethod() (Method, error) {
 	return method, err
 }
 
-// sensitivity returns the sensitivity of one example of a run of the method ClosedForm or
-// MonteCarlo, or of an owner of several under the method ClosedForm.
-func (r Run) sensitivity() (mechanism.Sensitivity, error) {
-	return r.analysis().(boundedAnalysis).sensitivity()
-}
-
 // gaussianDelta bounds δ(epsilon), which is the same in both directions.
 func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (float64, error) {
 	sens, err := r.sensitivity()
@@ -261,7 +242,7 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp float64, er
 			),
 		}
 	}
-	for _, steps := range r.analysis().(eventAnalysis).cases(noiseMultiplier) {
+	for _, steps := range r.events(noiseMultiplier) {
 		c, err := pld.Compose(steps, pld.Options{})
 		if err != nil {
 			return 0, 0, err
@@ -296,61 +277,6 @@ func (r Run) ColumnNorms() []float64 {
 	return norms
 }
 
-// separately is the method of schemes with known likelihoods, where the columns of different
-// participations do not overlap.
-func (r Run) separately() (Method, error) {
-	switch {
-	case r.Strategy.Bands() > r.Sampler.Scheme().Separation():
-		return r.refuseBands("", overlap)
-	case r.Sampler.Truncation != nil:
-		return r.refuseBy(noTruncation)
-	case !r.Strategy.NonNegative():
-		return r.refuseBy(negativeEntry)
-	}
-	return MonteCarlo, nil
-}
-
-// Allocations returns the periods that compose a run (F6.3). ok is false unless an owner
-// takes part at most once in each period, at every step with the same probability, and the noise is
-// independent and the same at every step.
-func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Step, ok bool) {
-	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 ||
-		!r.Strategy.NonNegative() {
-		return nil, false
-	}
-	norms := r.ColumnNorms()
-	most := slices.Max(norms)
-	if slices.Min(norms) < most*(1-1e-9) {
-		return nil, false
-	}
-	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most}, r.steps()
-	switch s := r.Sampler.Scheme().(type) {
-	case sampling.Rotation:
-		return inPeriods(each, steps, s.EpochSteps), true
-	case sampling.EpochMinSep:
-		if s.MinSep == 1 || s.EpochSteps >= steps {
-			return inPeriods(each, steps, s.EpochSteps), true
-		}
-	case sampling.BallsInBins: // a bin's epochs are one step with √epochs times less noise
-		if epochs := max(1, steps/s.Period); epochs == 1 && steps <= s.Period || steps%s.Period == 0 {
-			each.Sensitivity *= math.Sqrt(float64(epochs)) * upward
-			return inPeriods(each, min(steps, s.Period), s.Period), true
-		}
-	case sampling.BMinSep:
-		if s.MinSep >= steps && s.WarmStart {
-			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
-			return []pld.Step{{Event: each, Count: 1}}, true
-		}
-	}
-	return nil, false
-}
-
-// allocated reports whether a run, without its truncation, is composed of allocations.
-func (r Run) allocated() bool {
-	_, ok := r.Untruncated().Allocations(1)
-	return ok
-}
-
 // unamplified returns the bound of a run of the method MonteCarlo. ok is false where another proof
 // without samples is no larger, and for the pair of truncated batches.
 func (r Run) unamplified() (u unamplified, ok bool, err error) {
@@ -366,59 +292,11 @@ func (r Run) unamplified() (u unamplified, ok bool, err error) {
 		return u, false, err
 	}
 	k := float64(r.MaxExamplesPerOwner)
-	never := r.analysis().(truncatedAnalysis).participation().never
+	participation, err := r.participation()
+	if err != nil {
+		return u, false, err
+	}
 	u.sensitivity = k * sensitivity.Value * upward
-	u.logNever = k * math.Log(never) * (1 + absoluteEpsilonError)
+	u.logNever = k * math.Log(participation.never) * (1 + absoluteEpsilonError)
 	return u, true, nil
-}
-
-// byLikelihoods is the method of schemes that equal b-min-sep for some parameters.
-func (r Run) byLikelihoods() (Method, error) {
-	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
-	switch {
-	case r.Sampler.Truncation != nil && bands > minSep:
-		return r.refuseBands(
-			", or no --max-batch-size",
-			"a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d",
-		)
-	case bands > minSep && r.MaxExamplesPerOwner > 1:
-		return r.refuseBands(
-			", or --max-per-owner 1",
-			"several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d",
-		)
-	case !r.Strategy.NonNegative():
-		return r.refuseBy(negativeEntry)
-	}
-	return MonteCarlo, nil
-}
-
-// renewalParticipation is the participation of b-min-sep (F3.1). From a warm start every step has
-// the same rate. From a cold start the rate is p at the first step and then oscillates.
-func (r Run) renewalParticipation(s sampling.BMinSep) participation {
-	p, n, b := s.Prob, s.Steps, s.MinSep
-	distribution := participation{drawn: r.Examples, independent: b == 1}
-	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
-	if !s.WarmStart || b == 1 {
-		distribution.never = none(n) / upward
-		available := 1.0
-		for i := range n {
-			if b == 1 {
-				distribution.rates = []rate{{p, n}}
-				break
-			}
-			distribution.rates = append(distribution.rates, rate{p * available * upward, 1})
-			available *= 1 - p
-			if i+1 >= b {
-				available += distribution.rates[i+1-b].prob / upward
-			}
-		}
-		return distribution
-	}
-	distribution.rates = []rate{{s.Rate() * upward, n}}
-	distribution.never = none(n)
-	for wait := 1; wait < b; wait++ {
-		distribution.never += p * none(max(0, n-wait))
-	}
-	distribution.never /= (1 + float64(b-1)*p) * upward
-	return distribution
 }

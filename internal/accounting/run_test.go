@@ -59,12 +59,6 @@ func TestMethodsThatAreRefused(t *testing.T) {
 	if _, err := (Run{Sampler: poisson.Sampler, Strategy: banded(31, 4)}).Method(); !errors.As(err, &pe) {
 		t.Errorf("wrong steps and no k_u: %v", err)
 	}
-	analyse := analyses["poisson"]
-	delete(analyses, "poisson")
-	defer func() { analyses["poisson"] = analyse }()
-	if method, err := poisson.Method(); !errors.As(err, &refused) || refused.Scheme != "poisson" || method != "" {
-		t.Errorf("without an analysis: %q, %v", method, err)
-	}
 }
 
 // TestNormalizedColumns: a normalised strategy is accounted for with columns of norm 1, whatever it

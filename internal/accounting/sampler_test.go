@@ -245,9 +245,8 @@ func TestEveryFieldCounts(t *testing.T) {
 			cut := r
 			cut.Examples = 20
 			cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 3}
-			if p := cut.Sampler.Poisson; p != nil {
-				cases := (poisson{cut, *p}).cases(1)
-				if others := cases[0][0].Event.(pld.Release).Truncation.Others; others != 19 {
+			if cut.Sampler.Poisson != nil {
+				if others := cut.events(1)[0][0].Event.(pld.Release).Truncation.Others; others != 19 {
 					t.Errorf("%s: %d others of 20 examples", name, others)
 				}
 			}

@@ -2,63 +2,224 @@ package accounting
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"minsep/internal/accounting/pld"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
 
-// analysis accounts for the runs of one scheme. Each scheme has one, in the file of its name. The
-// interfaces below hold the other functions that its method needs.
-type analysis interface {
-	// method returns how a claim about a valid run is verified, or a RefusedError.
-	method() (Method, error)
-}
-
-// eventAnalysis is needed by the method PLD.
-type eventAnalysis interface {
-	// cases returns lists of events; each list dominates the run in one case, and the worst case
-	// counts.
-	cases(noiseMultiplier float64) [][]pld.Step
-}
-
-// majorizedAnalysis is for runs of the method MonteCarlo that are no worse than an eventAnalysis
-// proves.
-type majorizedAnalysis interface {
-	eventAnalysis
-	majorized() bool
-}
-
-// boundedAnalysis is needed by the methods ClosedForm and MonteCarlo, but for runs that are
-// majorized.
-type boundedAnalysis interface {
-	// sensitivity returns the strategy's sensitivity under the participations that the scheme
-	// allows to an example.
-	sensitivity() (mechanism.Sensitivity, error)
-}
-
-// analyses holds the analysis of each scheme by its name.
-var analyses = map[string]func(Run) analysis{}
-
-// register sets the analysis of scheme S. The scheme's file calls it in init.
-func register[S sampling.Scheme](analyse func(Run, S) analysis) {
-	var zero S
-	analyses[zero.Name()] = func(r Run) analysis { return analyse(r, r.Sampler.Scheme().(S)) }
-}
-
-// analysis returns the analysis of a valid run. A scheme without one is refused.
-func (r Run) analysis() analysis {
-	scheme := r.Sampler.Scheme()
-	if analyse, ok := analyses[scheme.Name()]; ok {
-		return analyse(r)
+// schemeMethod returns how a claim about a valid run is verified, or a RefusedError. The maximum
+// batch size of examples that take part independently of each other is left out of account.
+func (r Run) schemeMethod() (Method, error) {
+	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
+	several, negative := r.MaxExamplesPerOwner > 1, !r.Strategy.NonNegative()
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Fixed: // the Gaussian mechanism, without amplification (F2)
+		return ClosedForm, nil
+	case sampling.MultiOwner: // Algorithm 3 of arXiv 2602.09338; F4.1 and F4.4 are for comparison
+		switch {
+		case r.Sampler.Truncation != nil:
+			return r.refuseBy(noTruncation)
+		case bands > minSep:
+			return r.refuseBands("", overlap)
+		case negative:
+			return r.refuseBy(negativeEntry)
+		}
+		return Unproven, nil
+	case sampling.Poisson: // with independent noise the steps are independent events (F6)
+		if bands == 1 {
+			return PLD, nil
+		}
+		return r.byLikelihoods()
+	case sampling.BMinSep: // F3.2, F3.13, F4.2, F4.8
+		if r.allocated() {
+			return PLD, nil
+		}
+		return r.byLikelihoods()
+	case sampling.EpochMinSep: // F3.8, F4.8
+		switch {
+		case r.allocated():
+			return PLD, nil
+		case bands > minSep:
+			return r.refuseBands("", overlap)
+		case negative:
+			return r.refuseBy(negativeEntry)
+		}
+		return MonteCarlo, nil
+	case sampling.CyclicPoisson: // F3.5
+		switch {
+		case bands > minSep:
+			return r.refuseBands("", overlap)
+		case several:
+			return r.refuseBy(ownersInParts)
+		case r.Majorized() && !negative:
+			return MonteCarlo, nil
+		}
+		return PLD, nil
+	case sampling.Rotation: // F3.12
+		switch {
+		case several:
+			return r.refuse("it is for one example per owner in each pool: leave out max per owner")
+		case r.allocated():
+			return PLD, nil
+		case negative:
+			return r.refuseBy(negativeEntry)
+		case bands > s.EpochSteps:
+			return r.refuse(
+				"the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d",
+				bands,
+				s.EpochSteps,
+				s.EpochSteps,
+				bands,
+			)
+		}
+		return MonteCarlo, nil
+	case sampling.BallsInBins, *sampling.Table: // any strategy (F3.4, F3.13)
+		switch {
+		case several:
+			return r.refuseBy(oneExample)
+		case negative:
+			return r.refuseBy(negativeEntry)
+		case r.allocated():
+			return PLD, nil
+		}
+		return MonteCarlo, nil
 	}
-	return unknown{r}
+	return r.refuse("no analysis is known for it")
 }
 
-// unknown refuses a scheme that has no analysis.
-type unknown struct{ run Run }
+// byLikelihoods is the method of schemes that equal b-min-sep for some parameters.
+func (r Run) byLikelihoods() (Method, error) {
+	switch {
+	case r.MaxExamplesPerOwner > 1 && r.Strategy.Bands() > r.Sampler.Scheme().Separation():
+		return r.refuseBands(
+			", or --max-per-owner 1",
+			"several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d",
+		)
+	case !r.Strategy.NonNegative():
+		return r.refuseBy(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
 
-func (u unknown) method() (Method, error) { return u.run.refuse("no analysis is known for it") }
+// sensitivity returns the sensitivity of the strategy under the participations that the scheme allows
+// to an example, or to an owner of several with scheme fixed.
+func (r Run) sensitivity() (mechanism.Sensitivity, error) {
+	schema := mechanism.Participation{MinSep: r.Sampler.Scheme().Separation()}
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Fixed:
+		schema.MaxParticipations = s.MaxParticipations
+	case sampling.BallsInBins:
+		schema.Phases = true
+	case sampling.Rotation:
+		// Of E periods an owner takes part once in each, and only columns of adjacent ones may overlap.
+		// E squared norms and E-1 products of two columns, twice each, are at most 3E-2 times the
+		// largest squared norm.
+		bound := math.Sqrt(float64(3*s.Periods()-2)) * slices.Max(r.ColumnNorms())
+		return mechanism.Sensitivity{Value: bound}, nil
+	default:
+		table, err := sampling.TableOf(s)
+		if err != nil {
+			return mechanism.Sensitivity{}, err
+		}
+		schema.MaxParticipations = max(1, table.MaxParticipations())
+	}
+	return r.Strategy.Sensitivity(schema)
+}
+
+// Majorized reports whether a run of the method MonteCarlo also has a proof of a larger δ. Cyclic
+// Poisson sampling with a secret partition has one: it is a mixture over the parts, and by joint
+// convexity its divergence is at most the worst part's (F3.5).
+func (r Run) Majorized() bool {
+	s, ok := r.Sampler.Scheme().(sampling.CyclicPoisson)
+	return ok && s.SecretPartition && s.MinSep > 1
+}
+
+// events returns lists of independent events for a run of the method PLD, or one that is Majorized:
+// each list dominates the run in one case, and the worst case counts.
+func (r Run) events(noiseMultiplier float64) (cases [][]pld.Step) {
+	if periods, ok := r.Allocations(noiseMultiplier); ok {
+		return [][]pld.Step{periods}
+	}
+	each := pld.Release{NoiseMultiplier: noiseMultiplier, Examples: r.MaxExamplesPerOwner}
+	parts := 1
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Poisson:
+		each.Prob = s.Prob
+	case sampling.CyclicPoisson:
+		each.Prob, parts = s.Prob, s.MinSep
+	}
+	norms, t := r.ColumnNorms(), r.Sampler.Truncation
+	if t == nil {
+		return [][]pld.Step{pld.Cyclic(each, norms, parts)}
+	}
+	// Parts of two sizes have a case each.
+	small := int(r.Examples) / parts
+	sizes := []int{max(small, 1)}
+	if int(r.Examples)%parts != 0 && small > 0 {
+		sizes = append(sizes, small+1)
+	}
+	for _, size := range sizes {
+		each.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: size - 1}
+		cases = append(cases, pld.Cyclic(each, norms, parts))
+	}
+	return cases
+}
+
+// Allocations returns the periods that compose a run (F6.3). ok is false unless an owner
+// takes part at most once in each period, at every step with the same probability, and the noise is
+// independent and the same at every step.
+func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Step, ok bool) {
+	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 ||
+		!r.Strategy.NonNegative() {
+		return nil, false
+	}
+	norms := r.ColumnNorms()
+	most := slices.Max(norms)
+	if slices.Min(norms) < most*(1-1e-9) {
+		return nil, false
+	}
+	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most}, r.steps()
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Rotation:
+		return inPeriods(each, steps, s.EpochSteps), true
+	case sampling.EpochMinSep:
+		if s.MinSep == 1 || s.EpochSteps >= steps {
+			return inPeriods(each, steps, s.EpochSteps), true
+		}
+	case sampling.BallsInBins: // a bin's epochs are one step with √epochs times less noise
+		if epochs := max(1, steps/s.Period); epochs == 1 && steps <= s.Period || steps%s.Period == 0 {
+			each.Sensitivity *= math.Sqrt(float64(epochs)) * upward
+			return inPeriods(each, min(steps, s.Period), s.Period), true
+		}
+	case sampling.BMinSep:
+		if s.MinSep >= steps && s.WarmStart {
+			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
+			return []pld.Step{{Event: each, Count: 1}}, true
+		}
+	}
+	return nil, false
+}
+
+// allocated reports whether a run, without its truncation, is composed of allocations.
+func (r Run) allocated() bool {
+	_, ok := r.Untruncated().Allocations(1)
+	return ok
+}
+
+// inPeriods divides steps into periods; the last one may be shorter.
+func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Step) {
+	each.Steps = float64(period)
+	if each.Places = period; steps >= period {
+		periods = append(periods, pld.Step{Event: each, Count: steps / period})
+	}
+	if each.Places = steps % period; each.Places > 0 {
+		periods = append(periods, pld.Step{Event: each, Count: 1})
+	}
+	return periods
+}
 
 // refuse returns the RefusedError of a run.
 func (r Run) refuse(format string, args ...any) (Method, error) {

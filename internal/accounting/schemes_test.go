@@ -128,18 +128,22 @@ func TestRatesAreRoundedUpward(t *testing.T) {
 		return Run{Sampler: s, Examples: 100, Strategy: mechanism.Identity(n), MaxExamplesPerOwner: 1}
 	}
 	for name, c := range map[string]struct {
-		got  []rate
+		spec sampling.Spec
 		want float64
 	}{
-		"epoch-min-sep": {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
-		"b-min-sep":     {bMinSep{allocationEvents{run(sampling.Spec{})}, sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
+		"epoch-min-sep": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}, 1. / 10},
+		"b-min-sep":     {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}, .2 / 1.6},
 	} {
-		for _, r := range c.got {
+		got, err := run(c.spec).participation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.rates {
 			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {
 				t.Errorf("%s: rate %v, want hardly more than %v", name, r.prob, c.want)
 			}
 		}
-		if len(c.got) == 0 {
+		if len(got.rates) == 0 {
 			t.Errorf("%s: no rates", name)
 		}
 	}

@@ -3,10 +3,12 @@ package accounting
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
 	"minsep/internal/binomial"
+	"minsep/internal/digits"
 	"minsep/internal/montecarlo"
 	"minsep/internal/param"
 	"minsep/sampling"
@@ -49,11 +51,52 @@ type rate struct {
 	steps int
 }
 
-// truncatedAnalysis is for schemes that sample examples independently of each other. Their cut
-// batches are accounted for by the pair without truncation (F3.11), which needs only marginal
-// probabilities.
-type truncatedAnalysis interface {
-	participation() participation
+// participation follows from the law of a scheme whose examples take part independently of each
+// other. Rates and the probability of none are products of at most two factors a step.
+func (r Run) participation() (p participation, err error) {
+	table, err := sampling.TableOf(r.Sampler.Scheme())
+	if err != nil {
+		return p, err
+	}
+	above := upward * (1 + float64(table.Steps)*0x1p-50)
+	p = participation{drawn: r.Examples, never: table.Never() / above, independent: isIndependent(table)}
+	if s, ok := r.Sampler.Scheme().(sampling.CyclicPoisson); ok && !s.SecretPartition {
+		parts := int64(s.MinSep)
+		p.drawn = (r.Examples + parts - 1) / parts // the largest part is the worst
+	}
+	for _, prob := range slices.Sorted(slices.Values(table.Rates())) {
+		if prob == 0 {
+			continue
+		}
+		prob = min(1, digits.Up(prob*above, 10))
+		if last := len(p.rates) - 1; last >= 0 && p.rates[last].prob == prob {
+			p.rates[last].steps++
+		} else {
+			p.rates = append(p.rates, rate{prob, 1})
+		}
+	}
+	return p, nil
+}
+
+// isIndependent reports whether an example takes part at each step independently of all others: each
+// point leads to the same next one, whatever happens there.
+func isIndependent(t *sampling.Table) bool {
+	for _, row := range t.Rows {
+		for _, x := range row {
+			if x.In != x.Out {
+				return false
+			}
+		}
+	}
+	return len(t.Starts) == 1
+}
+
+// isCut reports whether batches of independent examples are cut. They are accounted for by the pair
+// without truncation, which needs only marginal probabilities (F3.11, see TruncationCost); some have
+// a pair of their own too, see TruncatedPair.
+func (r Run) isCut() bool {
+	_, independent := r.Sampler.Scheme().(sampling.Independent)
+	return independent && r.Sampler.Truncation != nil
 }
 
 // upward is a factor above 1 that exceeds the rounding of a few products, powers and sums of
@@ -82,7 +125,11 @@ func (r Run) truncatedPair() error {
 		_, err := r.refuse("%s in periods that are composed (F6.3)", noTruncation.reason)
 		return err
 	}
-	method, err := r.analysis().method()
+	if s := r.Sampler.CyclicPoisson; s != nil && s.SecretPartition {
+		_, err := r.refuseBy(secretSizes)
+		return err
+	}
+	method, err := r.schemeMethod()
 	if err == nil && method != PLD {
 		_, err = r.refuseBy(noTruncation)
 	}
@@ -99,12 +146,15 @@ func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64) (Truncated,
 	if err := c.Err(); err != nil {
 		return Truncated{}, err
 	}
-	distribution, ok := r.analysis().(truncatedAnalysis)
-	if !ok || r.Sampler.Truncation == nil {
+	if !r.isCut() {
 		_, err := r.refuseBy(noTruncation)
 		return Truncated{}, err
 	}
-	return r.truncationCost(distribution.participation(), d, epsilon), nil
+	distribution, err := r.participation()
+	if err != nil {
+		return Truncated{}, err
+	}
+	return r.truncationCost(distribution, d, epsilon), nil
 }
 
 // MostTruncationCost is the cost in the direction in which it is larger.
@@ -162,11 +212,13 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64) (int, error) {
 	if err := r.Untruncated().Validate(); err != nil {
 		return 0, err
 	}
-	analysis, ok := r.analysis().(truncatedAnalysis)
-	if !ok || r.Examples == 0 {
+	if _, independent := r.Sampler.Scheme().(sampling.Independent); !independent || r.Examples == 0 {
 		return 0, nil
 	}
-	distribution := analysis.participation()
+	distribution, err := r.participation()
+	if err != nil {
+		return 0, err
+	}
 	affordable := func(size int) bool {
 		cut := r
 		cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}
