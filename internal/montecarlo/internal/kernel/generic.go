@@ -22,19 +22,6 @@ func exp2RowsGeneric(dst, t []Row, a []float64) {
 	}
 }
 
-func renewalRowsGeneric(f, t []Row, a, stay []float64, ahead []Row) {
-	last := len(t) - 1
-	s, stayStep := vary(len(stay), last)
-	h, aheadStep := vary(len(ahead), last)
-	for i := last; i >= 0; i-- {
-		next, jump, out, x, weight, q := &f[i+1], &ahead[h], &f[i], &t[i], a[i], stay[s]
-		for l := range out {
-			out[l] = math.FMA(q, next[l], exp2(x[l]+weight)*jump[l])
-		}
-		s, h = s-stayStep, h-aheadStep
-	}
-}
-
 func pairRowGeneric(out, next, rows []Row, first, step int, weights []float64, jump *Row, stay float64) {
 	for i, weight := range weights {
 		to, from, other := &out[i], &next[i], &rows[first-i*step]

@@ -25,39 +25,6 @@ func exp2Rows(dst, t []Row, a []float64) {
 	exp2RowsGeneric(dst, t, a)
 }
 
-// renewalRows sets f[i] = stay[i] f[i+1] + 2^(t[i]+a[i]) ahead[i] for i from len(t)-1 down. One
-// entry of stay or ahead stands for all rows. ahead may be rows of f.
-func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
-	if useVector && len(t) > 0 {
-		last := len(t) - 1
-		lastStay, stayStep := vary(len(stay), last)
-		lastAhead, aheadStep := vary(len(ahead), last)
-		_, _ = f[last+1], a[last]
-		renewalVector(
-			&f[last],
-			&t[last],
-			len(t),
-			&a[last],
-			&stay[lastStay],
-			8*stayStep,
-			&ahead[lastAhead],
-			rowBytes*aheadStep,
-			&tables,
-		)
-		return
-	}
-	renewalRowsGeneric(f, t, a, stay, ahead)
-}
-
-// vary returns the last index of entries, which are one for each row or one for all, and the step
-// by which the index goes down.
-func vary(entries, last int) (index, step int) {
-	if entries == 1 {
-		return 0, 0
-	}
-	return last, 1
-}
-
 const rowBytes = 8 * Lanes
 
 // pairRow sets out[i] = stay·next[i] + weights[i]·jump·rows[first-i·step] for every weight.

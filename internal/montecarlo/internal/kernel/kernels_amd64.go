@@ -48,19 +48,6 @@ func normalsVector(z *Row, words *uint64, rows int, t *vectorTables)
 //go:noescape
 func exp2Vector(dst, t *Row, rows int, a *float64, tables *vectorTables)
 
-// renewalVector takes the addresses of the last row, and goes steps of bytes to the one before.
-//
-//go:noescape
-func renewalVector(
-	f, t *Row,
-	rows int,
-	a, stay *float64,
-	stayStep int,
-	ahead *Row,
-	aheadStep int,
-	tables *vectorTables,
-)
-
 //go:noescape
 func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
 

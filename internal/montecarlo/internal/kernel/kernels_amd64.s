@@ -140,44 +140,6 @@ row:
 	VZEROUPPER
 	RET
 
-// func renewalVector(f, t *Row, rows int, a, stay *float64, stayStep int, ahead *Row, aheadStep int, tables *vectorTables)
-// Pointers are those of the last row; steps are bytes.
-TEXT ·renewalVector(SB), NOSPLIT, $0-72
-	MOVQ f+0(FP), DI
-	MOVQ t+8(FP), SI
-	MOVQ rows+16(FP), CX
-	MOVQ a+24(FP), BX
-	MOVQ stay+32(FP), R8
-	MOVQ stayStep+40(FP), R9
-	MOVQ ahead+48(FP), R10
-	MOVQ aheadStep+56(FP), R11
-	MOVQ tables+64(FP), AX
-	VMOVUPD 896(AX), Y15
-	VMOVUPD 64(DI), Y12     // f of the row after
-	VMOVUPD 96(DI), Y13
-
-row:
-	VBROADCASTSD (BX), Y0
-	VADDPD 32(SI), Y0, Y3
-	VADDPD 0(SI), Y0, Y0
-	EXP2x2(Y0, Y1, Y2, Y3, Y4, Y5)
-	VBROADCASTSD (R8), Y6
-	VMULPD 0(R10), Y0, Y0
-	VMULPD 32(R10), Y3, Y3
-	VFMADD213PD Y0, Y6, Y12
-	VFMADD213PD Y3, Y6, Y13
-	VMOVUPD Y12, 0(DI)
-	VMOVUPD Y13, 32(DI)
-	SUBQ $64, SI
-	SUBQ $64, DI
-	SUBQ $8, BX
-	SUBQ R9, R8
-	SUBQ R11, R10
-	DECQ CX
-	JNZ  row
-	VZEROUPPER
-	RET
-
 // func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
 TEXT ·pairVector(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), DI

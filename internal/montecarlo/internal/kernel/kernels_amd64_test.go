@@ -100,20 +100,6 @@ func TestInnerLoopsAgree(t *testing.T) {
 			exp2Rows(e, t0[:n], a)
 			return e
 		})
-		for _, b := range []int{0, 1, 2, 3, 9} {
-			for _, stay := range [][]float64{{0.9}, randomValues(rng, max(n, 1))} {
-				f0 := randomRows(rng, n+b+2)
-				both(t, name(fmt.Sprintf("recursion with b = %d", b)), func() []Row {
-					f := slices.Clone(f0)
-					ahead := f0[n+1 : n+2]
-					if b > 0 {
-						ahead = f[b : b+n]
-					}
-					renewalRows(f[:n+1], t0[:n], a, stay, ahead)
-					return f
-				})
-			}
-		}
 		for _, step := range []int{0, 1, 3, 4} {
 			others, jump := randomRows(rng, 1+step*n), randomRows(rng, 1)[0]
 			stay := []float64{1, 0.7}[rng.IntN(2)]

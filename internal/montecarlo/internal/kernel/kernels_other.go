@@ -16,6 +16,3 @@ func correlateRowVector(out, z *Row, filter *float64, taps int)        { panic("
 func forwardVector(x *Row, quarter, blocks int, _ *twiddle)            { panic("unreachable") }
 func backwardVector(x *Row, quarter, blocks int, _ *twiddle)           { panic("unreachable") }
 func leavesVector(x *Row, leaves int, spectrum *[4]complex128)         { panic("unreachable") }
-func renewalVector(_, _ *Row, _ int, _, _ *float64, _ int, _ *Row, _ int, _ *struct{}) {
-	panic("unreachable")
-}
