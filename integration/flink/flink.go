@@ -234,8 +234,8 @@ taskmanager.memory.task.heap.size: %[4]dm
 taskmanager.memory.task.off-heap.size: 1024m
 taskmanager.memory.framework.heap.size: 128m
 taskmanager.memory.framework.off-heap.size: 128m
-taskmanager.memory.network.min: 128m
-taskmanager.memory.network.max: 128m
+taskmanager.memory.network.min: 256m
+taskmanager.memory.network.max: 256m
 taskmanager.memory.managed.size: 256m
 taskmanager.memory.jvm-metaspace.size: 256m
 taskmanager.memory.jvm-overhead.min: 192m
@@ -276,7 +276,7 @@ func (k *Cluster) startJobManager(ctx context.Context) error {
 // AddTaskManager starts another TaskManager. It does not wait for it.
 func (k *Cluster) AddTaskManager() error {
 	k.started++
-	_, err := k.java(TaskManager(k.started), []string{heap(k.config.HeapMiB + 128), "-XX:MaxDirectMemorySize=1280m", "-XX:MaxMetaspaceSize=256m"},
+	_, err := k.java(TaskManager(k.started), []string{heap(k.config.HeapMiB + 128), "-XX:MaxDirectMemorySize=1408m", "-XX:MaxMetaspaceSize=256m"},
 		"org.apache.flink.runtime.taskexecutor.TaskManagerRunner", "--configDir", filepath.Join(k.Dir, "conf"),
 		"-D", "taskmanager.resource-id="+TaskManager(k.started))
 	return err

@@ -1,6 +1,4 @@
-// Package library runs a pipeline of a program's own, with the key and the run directory in an
-// object store.
-package library
+package main
 
 import (
 	"net/http/httptest"

@@ -1,4 +1,4 @@
-package library
+package main
 
 import (
 	"bytes"
@@ -16,111 +16,27 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
-	"minsep/mechanism"
 	"minsep/minseptest"
-	"minsep/privacy"
-	"minsep/sampling"
 	"minsep/transforms"
 )
-
-func init() {
-	register.Function3x0(valueOf)
-	register.Function3x0(recordOf)
-	register.Emitter2[int64, transforms.Value]()
-	register.Emitter2[int64, string]()
-}
-
-// valueOf makes a value of a pair.
-func valueOf(example int64, owner string, emit func(int64, transforms.Value)) {
-	if example%5 != 0 { // these have two owners
-		emit(example, transforms.Value{Column: "number", Number: float64(example % 7)})
-	}
-}
-
-// recordOf makes a record of a row.
-func recordOf(example int64, row transforms.Row[string], emit func(int64, string)) {
-	emit(example, fmt.Sprint("record of ", row.Number))
-}
-
-// retried are the pipelines whose bundles are run twice.
-var retried = map[string]struct {
-	limits transforms.Limits
-	scheme sampling.Params
-}{
-	"b-min-sep": {transforms.Limits{MaxExamplesPerOwner: 2, Pairs: 1800},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"shuffle": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 3},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, MaxBatchSize: 22, Pad: true}},
-	"copies": {transforms.Limits{MaxExamplesPerOwner: 3, Duplicates: true, MaxNeighborhood: 20, Random: true, Buckets: 2},
-		sampling.Params{Scheme: "poisson", Steps: 40, BatchSize: 20}},
-	"rotation": {transforms.Limits{MaxExamplesPerOwner: 1, Pools: 3, Buckets: 2},
-		sampling.Params{Scheme: "rotation", Steps: 40, EpochSteps: 10}},
-	"multi-owner": {transforms.Limits{MaxExamplesPerOwner: 3, Buckets: 2},
-		sampling.Params{Scheme: "multi-owner", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"fixed": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 2},
-		sampling.Params{Scheme: "fixed", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"owners": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 2},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, Sample: sampling.SampleOwners, ExamplesPerOwner: 2}},
-}
-
-// everything uses all transforms on the examples of a small graph.
-func everything(t *testing.T, name string, training *transforms.Training) *beam.Pipeline {
-	t.Helper()
-	of := retried[name]
-	p, s := beam.NewPipelineWithRoot()
-	pairs := minseptest.Graph(s, 300, 5)
-	examples, err := transforms.BoundContributions(s, training, of.limits, pairs)
-	ok(t, err)
-	ok(t, examples.Write(t.Context(), s))
-	rows := must(examples.Rows(s))(t)
-	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: of.scheme, PartSize: 7, Shards: 3}, examples))(t)
-	must(batches.Elements(s))(t)
-	must(batches.Write(t.Context(), s))(t)
-	if name != "owners" {
-		must(batches.Join(s, beam.ParDo(s, recordOf, rows)))(t)
-	}
-	strategy := must(mechanism.BSR(of.scheme.Steps, 4))(t)
-	noise := transforms.NoiseParams{Strategy: strategy, Coordinates: 300, NoiseMultiplier: 1, ClipNorm: 1}
-	must(transforms.Noise(t.Context(), s, batches, noise, transforms.NoiseLayout{Coordinates: 100, Steps: 9}))(t)
-	ask := privacy.Statistics{Name: "numbers", Epsilon: 1, Statistics: []privacy.Statistic{{Column: "number", Kind: privacy.Mean, Upper: 7}}}
-	must(transforms.Statistics(t.Context(), s, ask, examples, beam.ParDo(s, valueOf, pairs)))(t)
-	return p
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func must[T any](x T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		ok(t, err)
-		return x
-	}
-}
 
 // TestRetries runs every bundle twice, as a runner does that has lost what the first attempt emitted:
 // the second one must emit the same, and files and batches must be those of a run without retries.
 func TestRetries(t *testing.T) {
 	plain := map[string]string{}
-	for name := range retried {
+	for name := range pipelines {
 		folder := t.TempDir()
-		p := everything(t, name, must(minseptest.Training(folder))(t))
-		_, err := direct.Execute(t.Context(), p)
-		ok(t, err)
+		p := everything(t.Context(), name, must(minseptest.Training(folder)))
+		must(direct.Execute(t.Context(), p))
 		plain[name] = folder
 	}
-	for name := range retried { // the wrappers are for all later pipelines of this process
-		edges, _, err := everything(t, name, must(minseptest.Training(t.TempDir()))(t)).Build()
-		ok(t, err)
+	for name := range pipelines { // the wrappers are for all later pipelines of this process
+		edges, _, err := everything(t.Context(), name, must(minseptest.Training(t.TempDir()))).Build()
+		must(0, err)
 		for _, e := range edges {
 			if e.DoFn != nil && e.DoFn.Recv != nil {
 				reflectx.RegisterStructWrapper(reflect.TypeOf(e.DoFn.Recv).Elem(), attempts)
@@ -133,7 +49,7 @@ func TestRetries(t *testing.T) {
 		} {
 			t.Run(name+"/"+runner, func(t *testing.T) {
 				folder := t.TempDir()
-				p := everything(t, name, must(minseptest.Training(folder))(t))
+				p := everything(t.Context(), name, must(minseptest.Training(folder)))
 				before := repeated.Load()
 				if _, err := execute(t.Context(), p); err != nil {
 					t.Fatal(transforms.Fault(err))
@@ -141,7 +57,7 @@ func TestRetries(t *testing.T) {
 				if repeated.Load() == before {
 					t.Error("nothing was repeated")
 				}
-				ok(t, minseptest.SameBatches(t.Context(), filepath.Join(folder, minseptest.RunFolder), filepath.Join(once, minseptest.RunFolder)))
+				must(0, minseptest.SameBatches(t.Context(), filepath.Join(folder, minseptest.RunFolder), filepath.Join(once, minseptest.RunFolder)))
 				if got, want := parts(t, folder), parts(t, once); !maps.Equal(got, want) {
 					t.Errorf("files %v, without retries %v", got, want)
 				}
@@ -154,10 +70,10 @@ func TestRetries(t *testing.T) {
 func parts(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	files := must(filepath.Glob(filepath.Join(folder, minseptest.RunFolder, "*", "*-0*")))(t)
+	files := must(filepath.Glob(filepath.Join(folder, minseptest.RunFolder, "*", "*-0*")))
 	for _, file := range files {
-		name := must(filepath.Rel(folder, file))(t)
-		all[name] = fmt.Sprintf("%x", sha256.Sum256(must(os.ReadFile(file))(t)))
+		name := must(filepath.Rel(folder, file))
+		all[name] = fmt.Sprintf("%x", sha256.Sum256(must(os.ReadFile(file))))
 	}
 	if len(all) < 3 {
 		t.Fatalf("files %q", files)
