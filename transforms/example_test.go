@@ -62,7 +62,7 @@ func Example() {
 		return
 	}
 	p, s := beam.NewPipelineWithRoot()
-	limits := transforms.Limits{MaxExamplesPerOwner: 2, Pairs: 3000}
+	limits := transforms.Limits{MaxExamplesPerOwner: 2}
 	examples, err := transforms.BoundContributions(s, training, limits, beam.ParDo(s, books, beam.Impulse(s)))
 	if err != nil {
 		fmt.Println(err)

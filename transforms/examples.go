@@ -38,8 +38,7 @@ type Limits struct {
 
 	// The fields below do not change the result.
 
-	Pairs     int64  // about how many there are; 0 if unknown. One worker bounds up to 2^25 of them, at a fraction of the cost of a shuffle
-	Buckets   int    // of each shuffle; 0 for as many as Pairs calls for
+	Buckets   int    // of each shuffle. 0: one worker bounds pairs of up to 2^29 bytes packed, such as 2^25 of integers, without one; more go through as many buckets as 10 million call for
 	TempDir   string // of sorting on each worker; empty for the system's
 	SharedDir string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
 }
@@ -127,7 +126,7 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 		return Examples{}, err
 	}
 	e := Examples{training: t, key: k, owner: v, limits: l}
-	return e.bound(s, l.Pairs, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, 0, func(s beam.Scope) (beam.PCollection, error) {
 		return beam.ParDo(s, packers[[2]reflect.Type{k, v}](), pairs), nil
 	})
 }
@@ -159,7 +158,7 @@ func (g Graph) open(ctx context.Context) (*graphio.Source, error) {
 }
 
 // BoundGraph is [BoundContributions] for a graph in files. Ids are int64 or string, as the files
-// have them. Pairs is estimated from their size if it is 0.
+// have them.
 func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Graph) (Examples, error) {
 	s = s.Scope("minsep.BoundGraph")
 	graph, err := g.open(ctx)
@@ -167,21 +166,16 @@ func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Grap
 		return Examples{}, err
 	}
 	const bytesPerEdge = 4 // of a compressed file: few graphs have less
-	given := l.Pairs
-	if given == 0 {
-		l.Pairs = graph.Bytes / bytesPerEdge
-	}
 	e := Examples{training: t, key: goType(graph.ExampleType), owner: goType(graph.OwnerType), limits: l}
-	return e.bound(s, given, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, graph.Bytes/bytesPerEdge, func(s beam.Scope) (beam.PCollection, error) {
 		return manifestio.ReadGraph(s, graph.Splits())
 	})
 }
 
-// bound bounds the edges that read adds to the pipeline: in one worker if the user has given their
-// number, and it is small.
+// bound bounds the edges that read adds to the pipeline, about so many; 0 if that is unknown.
 func (e Examples) bound(
 	s beam.Scope,
-	given int64,
+	about int64,
 	read func(beam.Scope) (beam.PCollection, error),
 ) (Examples, error) {
 	if err := e.training.check(); err != nil {
@@ -195,7 +189,7 @@ func (e Examples) bound(
 	c := contribution.Config{
 		Bound:    l.bound(),
 		Key:      keyref.Ref{KeyURI: e.training.keyFile, RunID: e.training.id, Params: digest},
-		Edges:    l.Pairs,
+		Edges:    about,
 		Buckets:  l.Buckets,
 		TempDir:  l.TempDir,
 		Overflow: packed.Overflow{Dir: l.SharedDir},
@@ -212,11 +206,7 @@ func (e Examples) bound(
 	if err != nil {
 		return Examples{}, err
 	}
-	bound := contribution.Bound
-	if given > 0 && given <= contribution.SmallGraph && l.Buckets == 0 {
-		bound = contribution.BoundAlone
-	}
-	bounded, err := bound(s, c, edges)
+	bounded, err := contribution.Bound(s, c, edges)
 	if err != nil {
 		return Examples{}, err
 	}

@@ -114,7 +114,7 @@ func numbers(n int) []int {
 	return list
 }
 
-var limits = Limits{MaxExamplesPerOwner: 2, Pairs: people}
+var limits = Limits{MaxExamplesPerOwner: 2}
 
 func examples(t *testing.T, s beam.Scope, training *Training, l Limits) Examples {
 	t.Helper()
@@ -213,7 +213,7 @@ func rowsOf(t *testing.T, b *manifest.Batches) (steps [][]int64) {
 func TestOwnersAndPools(t *testing.T) {
 	owners := sampling.Params{Scheme: "b-min-sep", Steps: 30, MinSep: 4, BatchSize: 50, Sample: sampling.SampleOwners, ExamplesPerOwner: 2}
 	rotation := sampling.Params{Scheme: "rotation", Steps: 30, EpochSteps: 10}
-	pools := Limits{MaxExamplesPerOwner: 1, Pools: 3, Pairs: people}
+	pools := Limits{MaxExamplesPerOwner: 1, Pools: 3}
 	for name, c := range map[string]struct {
 		params sampling.Params
 		limits Limits

@@ -1,7 +1,6 @@
 package contribution
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"reflect"
@@ -17,27 +16,14 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[aloneFn]())
 }
 
-// SmallGraph is the number of edges up to which one worker bounds a graph in seconds, and a shuffle
-// would cost several times as much.
-const SmallGraph = 1 << 25
+// smallGraph is the number of bytes of edges up to which one worker bounds a graph in seconds, and a
+// shuffle would cost several times as much: 2^25 edges of integers.
+const smallGraph = 1 << 29
 
-// BoundAlone is [Bound] in one worker, with the same result: in memory, and through files if there
-// are many more than [SmallGraph] edges. Buckets are not used.
-func BoundAlone(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
-	if err := c.Validate(); err != nil {
-		return Result{}, err
-	}
-	s = s.Scope("contribution.BoundAlone")
-	none, err := new(ownergraph.Edges).AppendBinary(nil) // so that a graph without edges is bounded too
-	if err != nil {
-		return Result{}, err
-	}
-	all := beam.Flatten(s, edges, beam.CreateList(s, [][]byte{none}))
-	rows, summary := beam.ParDo2(s, &aloneFn{Config: c.withDefaults()}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
-	return Result{Rows: rows, Summary: summary}, nil
-}
+// inMemory is the number of edges that one worker bounds without files.
+const inMemory = 1 << 26
 
-// aloneFn bounds the whole graph.
+// aloneFn bounds a small graph, in memory.
 type aloneFn struct{ Config Config }
 
 // aloneRows is the number of rows that are emitted together: about a chunk of integers.
@@ -45,7 +31,7 @@ const aloneRows = 1 << 11
 
 func (f *aloneFn) ProcessElement(
 	ctx context.Context,
-	_ int,
+	_ uint32,
 	chunks func(*[]byte) bool,
 	rows packed.Emit,
 	summary func([]byte),
@@ -59,22 +45,25 @@ func (f *aloneFn) ProcessElement(
 		Key:      key,
 		Examples: f.Config.Examples,
 		Owners:   f.Config.Owners,
-		InMemory: 2 * SmallGraph,
+		InMemory: inMemory,
 		Dir:      f.Config.TempDir,
 	}
 	defer bounder.Close()
 	var edges ownergraph.Edges
 	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
-		if err := edges.UnmarshalBinary(chunk); err != nil {
+		err := packed.Records(chunk, func(record []byte) error {
+			if err := edges.UnmarshalBinary(record); err != nil {
+				return err
+			}
+			if edges.Len() == 0 { // an empty chunk has no id types to compare
+				return nil
+			}
+			edgesRead.Add(ctx, edges.Len())
+			return bounder.Add(&edges)
+		})
+		if err != nil {
 			return err
 		}
-		if edges.Len() == 0 { // an empty chunk has no id types to compare
-			continue
-		}
-		if err := cmp.Or(f.Config.checkTypes(&edges), bounder.Add(&edges)); err != nil {
-			return err
-		}
-		edgesRead.Add(ctx, edges.Len())
 	}
 	bounded, err := bounder.Bounded(ctx)
 	if err != nil {

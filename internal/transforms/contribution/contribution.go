@@ -11,7 +11,10 @@
 // its number. Owners get numbers too. What costs most, reading, sorting and writing ids, is done by
 // all workers.
 //
-// One worker gets the turn and the owner's number of each edge, 23 bytes, and decides about all
+// A small graph goes to one worker as it is, which bounds it in memory. The pipeline counts the bytes
+// of the edges itself.
+//
+// Of a larger one, one worker gets the turn and the owner's number of each edge, 23 bytes, and decides about all
 // examples with the code of the reference: the pass, copies, neighbourhoods, pools and the summary.
 // It sorts through files, and holds the examples that it keeps, see decideFn.
 //
@@ -46,7 +49,8 @@ type Config struct {
 	// The result does not depend on the fields below.
 
 	Edges       int64           // about how many edges there are; 0 means ten million
-	Buckets     int             // of each shuffle; 0 for as many as Edges calls for
+	Buckets     int             // of each shuffle, also for a small graph; 0 for as many as Edges calls for
+	Small       int64           // bytes of edges that one worker bounds without a shuffle, unless Buckets is given; 0 means 2^29
 	SortMemory  int             // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
 	RowsPerPart int             // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
 	TempDir     string          // of those files on each worker; empty for the system's
@@ -80,6 +84,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
 	)
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
+	check.Require(c.Small >= 0, "small graph", c.Small, "must have at least 0 bytes")
 	check.AtLeast("sort memory", c.SortMemory, 0)
 	check.Require(c.Overflow.After >= 0, "overflow", c.Overflow.After, "must begin after at least 0 bytes")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
@@ -93,6 +98,11 @@ const (
 
 // withDefaults returns c with its defaults, as the DoFns carry it.
 func (c Config) withDefaults() Config {
+	if c.Buckets == 0 {
+		c.Small = cmp.Or(c.Small, smallGraph)
+	} else {
+		c.Small = 0
+	}
 	c.Edges = cmp.Or(c.Edges, defaultEdges)
 	c.Buckets = cmp.Or(c.Buckets, packed.Buckets(c.Edges*edgeBytes))
 	c.RowsPerPart = cmp.Or(c.RowsPerPart, DefaultRowsPerPart)
@@ -120,7 +130,8 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	s = s.Scope("contribution.Bound")
 	c = c.withDefaults()
 	sample := beam.ParDo(s, &sampleFn{Config: c}, edges)
-	scattered := beam.ParDo(s, &scatterFn{Config: c}, edges, beam.SideInput{Input: sample})
+	scattered, together := beam.ParDo2(s, &scatterFn{Config: c}, edges, beam.SideInput{Input: sample})
+	aloneRows, aloneSummary := beam.ParDo2(s, &aloneFn{Config: c}, beam.GroupByKey(s.Scope("alone"), together))
 	byExample := beam.GroupByKey(s.Scope("by example"), scattered)
 	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Config: c}, byExample)
 	byOwner := beam.GroupByKey(s.Scope("by owner"), toOwners)
@@ -132,7 +143,12 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 		beam.GroupByKey(s.Scope("decide"), all),
 		beam.SideInput{Input: counts},
 		beam.SideInput{Input: duplicates},
+		beam.SideInput{Input: sample},
 	)
 	decided := beam.CoGroupByKey(s.Scope("decisions"), examples, decisions, firstRows)
-	return Result{Rows: beam.ParDo(s, &rowsFn{Config: c}, decided), Summary: summary}, nil
+	rows := beam.ParDo(s, &rowsFn{Config: c}, decided)
+	return Result{
+		Rows:    beam.Flatten(s.Scope("rows"), rows, aloneRows),
+		Summary: beam.Flatten(s.Scope("summary"), summary, aloneSummary),
+	}, nil
 }

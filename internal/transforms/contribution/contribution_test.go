@@ -79,15 +79,12 @@ func (*keepSummaryFn) ProcessElement(_ context.Context, summary []byte) {
 
 type execute = func(context.Context, *beam.Pipeline) (beam.PipelineResult, error)
 
-// transform is [contribution.Bound] or its equal.
-var transform = contribution.Bound
-
 // bound runs the transform and returns its rows in order and its summary.
 func bound(run execute, c contribution.Config, chunks [][]byte) (*ownergraph.Rows, ownergraph.Summary, error) {
 	sink.rows, sink.passed, sink.summary = map[uint32][]*ownergraph.Rows{}, 0, nil
 	p, s := beam.NewPipelineWithRoot()
 	var summary ownergraph.Summary
-	result, err := transform(s, c, beam.CreateList(s, chunks))
+	result, err := contribution.Bound(s, c, beam.CreateList(s, chunks))
 	if err != nil {
 		return nil, summary, err
 	}
@@ -212,14 +209,11 @@ func TestBoundEqualsReference(t *testing.T) {
 			MaxNeighborhood:     rapid.SampledFrom([]int{0, 0, 1, 3, 6}).Draw(t, "k_e"),
 			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
 		}
-		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
+		c.Buckets = rapid.SampledFrom([]int{0, 1, 2, 5, 16, 64}).Draw(t, "buckets")
+		c.Small = rapid.SampledFrom([]int64{0, 1000}).Draw(t, "bytes of a small graph")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
 		c.Overflow.Dir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
-		if rapid.Bool().Draw(t, "alone") {
-			transform = contribution.BoundAlone
-			defer func() { transform = contribution.Bound }()
-		}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 40).Draw(t, "owners"), rapid.IntRange(0, 200).Draw(t, "edges"))
 		same(t, direct.Execute, c, key, e, encode(t, e, rapid.IntRange(1, 50).Draw(t, "edges a chunk")))
@@ -228,8 +222,6 @@ func TestBoundEqualsReference(t *testing.T) {
 
 // TestAlone: one worker bounds with pools, on Prism, and a graph without edges.
 func TestAlone(t *testing.T) {
-	transform = contribution.BoundAlone
-	defer func() { transform = contribution.Bound }()
 	c, key := newConfig(t)
 	c.RowsPerPart = 30
 	e := graph(rand.New(rand.NewPCG(1, 0)), c.Examples, c.Owners, 50, 30, 120)

@@ -80,9 +80,13 @@ func (f *decideFn) ProcessElement(
 	ownerships func(*[]byte) bool,
 	counts func(*uint32, *[]byte) bool,
 	duplicates func(*int64) bool,
+	samples func(*[]byte) bool,
 	decisions, firstRows packed.Emit,
 	summary func([]byte),
 ) error {
+	if f.Config.isSmall(readSample(samples)) {
+		return nil // aloneFn decides
+	}
 	firstOwner, owners, err := f.firstOwners(counts)
 	if err != nil {
 		return err

@@ -26,19 +26,21 @@ func init() {
 	register.Emitter2[uint32, []byte]()
 }
 
-// scatterFn sends every edge to the bucket of its example: a range of ids.
+// scatterFn sends every edge to the bucket of its example, a range of ids, or the edges of a small
+// graph to one worker.
 type scatterFn struct {
 	Config Config
 
-	splits [][]byte // ids at which buckets after the first begin
-	ready  bool
-	packer *packed.Packer
-	edges  ownergraph.Edges
-	record []byte
+	small           bool
+	splits          [][]byte // ids at which buckets after the first begin
+	ready           bool
+	packer, toAlone *packed.Packer
+	edges           ownergraph.Edges
+	record          []byte
 }
 
-func (f *scatterFn) StartBundle(_ func(*[]byte) bool, _ packed.Emit) {
-	f.packer = f.Config.packer()
+func (f *scatterFn) StartBundle(_ func(*[]byte) bool, _, _ packed.Emit) {
+	f.packer, f.toAlone = f.Config.packer(), f.Config.packerToOne()
 	f.ready = false
 }
 
@@ -46,10 +48,15 @@ func (f *scatterFn) ProcessElement(
 	ctx context.Context,
 	chunk []byte,
 	sample func(*[]byte) bool,
-	emit func(uint32, []byte),
+	emit, alone func(uint32, []byte),
 ) error {
 	if !f.ready { // a side input can be read in ProcessElement only
-		f.splits, f.ready = splits(sample, f.Config.Buckets), true
+		s := readSample(sample)
+		f.small, f.splits, f.ready = f.Config.isSmall(s), s.splits(f.Config.Buckets), true
+	}
+	if f.small {
+		f.toAlone.AddAlone(0, chunk, alone)
+		return nil
 	}
 	if err := f.edges.UnmarshalBinary(chunk); err != nil {
 		return err
@@ -70,8 +77,8 @@ func (f *scatterFn) ProcessElement(
 	return nil
 }
 
-func (f *scatterFn) FinishBundle(_ func(*[]byte) bool, emit func(uint32, []byte)) error {
-	return f.packer.Flush(emit)
+func (f *scatterFn) FinishBundle(_ func(*[]byte) bool, emit, alone func(uint32, []byte)) error {
+	return cmp.Or(f.packer.Flush(emit), f.toAlone.Flush(alone))
 }
 
 // gatherFn makes the examples of a bucket from their edges and numbers them in the order of their
