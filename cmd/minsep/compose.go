@@ -167,7 +167,7 @@ func (q *composition) compose(ctx context.Context, dirs []string) (*together, er
 	case math.IsInf(t.Epsilon, 1):
 		return nil, t.tooSmall(c, q.Delta)
 	case t.Delta >= 1:
-		return nil, &param.Error{Param: "epsilon", Value: q.Epsilon, Rule: "has no delta below 1: give a larger epsilon"}
+		return nil, param.Fault("epsilon", q.Epsilon, "has no delta below 1: give a larger epsilon")
 	}
 	return t, nil
 }
@@ -262,9 +262,8 @@ func (t *together) add(ctx context.Context, dir string, times int, seconds float
 	released, err := statistics.All(ctx, dir)
 	for _, r := range released {
 		if c.Run.MaxExamplesPerOwner > r.MaxExamplesPerOwner {
-			return &param.Error{Param: "statistics", Value: r.Name, Rule: fmt.Sprintf(
-				"protect an owner with at most %d examples, and the certificate of %s one with more: they are of another table",
-				r.MaxExamplesPerOwner, dir)}
+			return param.Fault("statistics", r.Name,
+				"protect an owner with at most %d examples, and the certificate of %s one with more: they are of another table", r.MaxExamplesPerOwner, dir)
 		}
 		sum.Epsilon += r.Epsilon
 		t.events = append(t.events, pld.Step{Event: pld.Points{{Epsilon: r.Epsilon}}, Count: 1})

@@ -87,15 +87,13 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string) error 
 	n.Shard, errShard = strconv.Atoi(i)
 	n.Shards, errShards = strconv.Atoi(count)
 	if errShard != nil || errShards != nil {
-		return &param.Error{Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
+		return param.Fault("shard", s.shard, "must be i/N, such as 0/8")
 	}
 	// A dry run writes text, which may go to a terminal.
 	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			return &param.Error{
-				Param: "stream",
-				Rule:  "writes secret bytes: send standard output to a program, not to a terminal",
-			}
+			return param.Fault("stream", nil,
+				"writes secret bytes: send standard output to a program, not to a terminal")
 		}
 	}
 	stop := a.watch("noise")

@@ -218,17 +218,8 @@ func (f *planFlags) setSteps(r *planner.Request) error {
 	}
 	steps := math.Ceil(f.Epochs*float64(units)/size - 1e-9)
 	if steps > planner.MaxSteps {
-		return &param.Error{
-			Param: "epochs",
-			Value: f.Epochs,
-			Rule: fmt.Sprintf(
-				"are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs",
-				steps,
-				size,
-				words.Count(units, of),
-				planner.MaxSteps,
-			),
-		}
+		return param.Fault("epochs", f.Epochs,
+			"are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, size, words.Count(units, of), planner.MaxSteps)
 	}
 	r.Steps = max(1, int(steps))
 	return nil
@@ -264,11 +255,7 @@ func chosen(out *planner.Result, number int) (*planner.Row, error) {
 			return row, nil
 		}
 	}
-	fault := &param.Error{
-		Param: "row",
-		Value: number,
-		Rule:  fmt.Sprintf("there is no such row: must be 1 to %d", usable),
-	}
+	fault := param.Fault("row", number, "there is no such row: must be 1 to %d", usable)
 	if number <= len(out.Rows) {
 		fault.Rule = fmt.Sprintf("cannot be used: %s; must be 1 to %d", out.Rows[number-1].Refused, usable)
 	}

@@ -215,11 +215,7 @@ func askedBefore(a *app, ctx context.Context, folder string, asked map[string]st
 	if errors.Is(err, fs.ErrNotExist) {
 		there, err := stages.Holds(ctx, a.out)
 		if err == nil && there != "" {
-			err = &param.Error{
-				Param: "out",
-				Value: a.out,
-				Rule:  "is a run directory that prepare has not made: give another --out",
-			}
+			err = param.Fault("out", a.out, "is a run directory that prepare has not made: give another --out")
 		}
 		return false, err
 	}

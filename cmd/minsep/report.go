@@ -70,11 +70,8 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 func writeReport(a *app, ctx context.Context, dir string, o report.Options) error {
 	if a.out != "" {
 		if !strings.HasSuffix(a.out, ".html") {
-			return &param.Error{
-				Param: "out",
-				Value: a.out,
-				Rule:  "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs",
-			}
+			return param.Fault("out", a.out,
+				"must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs")
 		}
 		// Before the directory is read, which may take minutes.
 		if err := mayHold("out", a.out); err != nil {

@@ -103,11 +103,7 @@ Start with:  minsep run --example > plan.json`,
 func readPlan(ctx context.Context, path string) (stages.Plan, error) {
 	text, err := stages.ReadFile(ctx, path)
 	if errors.Is(err, store.ErrNotRegular) {
-		err = &param.Error{
-			Param: "plan",
-			Value: path,
-			Rule:  "must be a file: minsep run --example prints a plan to start from",
-		}
+		err = param.Fault("plan", path, "must be a file: minsep run --example prints a plan to start from")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &param.Error{Param: "plan", Value: path, Rule: "does not exist: minsep plan --out " + shellWord(path) + " writes one, and minsep run --example prints one to start from"}

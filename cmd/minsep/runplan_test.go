@@ -25,13 +25,13 @@ func TestPlanWithTenFaults(t *testing.T) {
 			"privacy": {"epsilon": -1, "delta": 2},
 			"noise": {"coordinates": 0, "files": true, "dtype": "int8"}, "batches": {"shards": -1}, "out": "run"
 		}`, "coordinates 0|delta 2|dtype int8|epsilon -1|graph, examples|key is missing|kind \"other\"|scheme \"none\"|shards -1|steps 0"},
-		"of text and values": {`{
+		"of the text": {`{
 			"mood": 1, "examples": 100, "examples": 200,
 			"scheme": {"scheme": "poisson", "steps": "many", "batch_size": 4, "min_sep": 1.5},
 			"strategy": {"kind": "identity", "colour": "red"},
-			"privacy": {"epsilon": "large", "delta": 0},
-			"noise": {"coordinates": -4, "files": true}, "batches": {"shards": true}, "key": "none", "out": "run"
-		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|delta 0|coordinates -4|batches.shards true: must be a whole|none"},
+			"privacy": {"epsilon": "large", "delta": 1},
+			"noise": {"coordinates": 4, "files": 1, "dtype": 2, "words": 3}, "batches": {"shards": true}, "key": "none", "out": "run"
+		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|noise.files 1: must be true|noise.dtype 2|noise.words 3|batches.shards true: must be a whole"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600); err != nil {

@@ -65,7 +65,7 @@ func (f statisticsFlag) Set(text string) error {
 	column, what, found := strings.Cut(text, "=")
 	s := privacy.Statistic{Column: column, Kind: f.kind}
 	if !found {
-		return &param.Error{Param: f.kind, Value: text, Rule: "must be a column, =, and what is asked of it"}
+		return param.Fault(f.kind, text, "must be a column, =, and what is asked of it")
 	}
 	if f.kind == privacy.Counts {
 		s.Classes = strings.Split(what, ",")

@@ -183,15 +183,8 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		}
 		params.Steps = cmp.Or(params.Steps, s.Steps)
 		if s.Steps != params.Steps {
-			return nil, &param.Error{
-				Param: "strategy",
-				Value: path,
-				Rule: fmt.Sprintf(
-					"has %s, and must have %d, as --steps or the first strategy: others cannot be compared",
-					words.Count(s.Steps, "step"),
-					params.Steps,
-				),
-			}
+			return nil, param.Fault("strategy", path,
+				"has %s, and must have %d, as --steps or the first strategy: others cannot be compared", words.Count(s.Steps, "step"), params.Steps)
 		}
 		read = append(read, s)
 	}
@@ -210,13 +203,9 @@ func mayWriteFile(a *app) error {
 	case err != nil:
 		return err
 	case info.Dir:
-		return &param.Error{Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
+		return param.Fault("out", a.out, "must be a file, not a folder")
 	case !a.overwrite:
-		return &param.Error{
-			Param: "out",
-			Value: a.out,
-			Rule:  "is there already: nothing is overwritten without --overwrite",
-		}
+		return param.Fault("out", a.out, "is there already: nothing is overwritten without --overwrite")
 	}
 	return nil
 }

@@ -34,15 +34,8 @@ func findKey(a *app) (string, error) {
 		err = errors.New("it is no absolute path")
 	}
 	if err != nil {
-		return "", &param.Error{
-			Param: "key",
-			Value: "",
-			Rule: fmt.Sprintf(
-				"must be given, or named by %s: this user has no home to keep it in (%v)",
-				keyVariable,
-				err,
-			),
-		}
+		return "", param.Fault("key", "",
+			"must be given, or named by %s: this user has no home to keep it in (%v)", keyVariable, err)
 	}
 	key := filepath.Join(folder, "minsep", "key")
 	_, err = os.Stat(key)

@@ -192,7 +192,7 @@ func (g *Generator) Seek(ctx context.Context, step int, made func(step int)) err
 		least = 0
 	}
 	if step < least || step > g.steps {
-		return &ParamError{Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", least, g.steps)}
+		return param.Fault("step", step, "must be %d to %d", least, g.steps)
 	}
 	if step > g.Known() {
 		return errNoBytes(g.Known())
@@ -271,11 +271,7 @@ func (g *Generator) Fill64(dst []float64) error {
 
 // errNoBytes is the error of a step without its bytes.
 func errNoBytes(step int) error {
-	return &ParamError{
-		Param: "bytes of steps",
-		Value: step,
-		Rule:  "must be given for a step before its noise is made",
-	}
+	return param.Fault("bytes of steps", step, "must be given for a step before its noise is made")
 }
 
 // rounder sets rows of dst, stride values apart, to those lanes [from, to) of the rows of a panel
@@ -290,11 +286,7 @@ func fill[T float32 | float64](g *Generator, dst []T, round rounder[T]) error {
 		panic(fmt.Sprintf("%d values are not rows of %d", len(dst), width))
 	}
 	if rows > g.steps-g.step {
-		return &ParamError{
-			Param: "rows asked for",
-			Value: rows,
-			Rule:  fmt.Sprintf("must be at most the %d that are left", g.steps-g.step),
-		}
+		return param.Fault("rows asked for", rows, "must be at most the %d that are left", g.steps-g.step)
 	}
 	if g.step+rows > g.Known() {
 		return errNoBytes(g.Known())

@@ -1,8 +1,7 @@
 package noise
 
 import (
-	"fmt"
-
+	"minsep/internal/param"
 	"minsep/internal/stream"
 )
 
@@ -23,11 +22,8 @@ func ParseWords(name string) (Words, error) {
 	case ChaCha12:
 		return w, nil
 	}
-	return "", &ParamError{
-		Param: "words",
-		Value: name,
-		Rule:  fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12),
-	}
+	return "", param.Fault("words", name,
+		"must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12)
 }
 
 // arithmetic returns the arithmetic of the values.

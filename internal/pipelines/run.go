@@ -242,7 +242,7 @@ func check(
 		how.Until,
 		"must be a later stage: numbered examples are not bounded",
 	)
-	c.Add(p.ValueFaults())
+	c.Add(p.Validate())
 	o.Validate(&c)
 	c.Require(
 		!o.Translates(),
@@ -266,7 +266,7 @@ func check(
 		}
 		c.Add(err)
 	}
-	return names, inputs, p.Faults(stages.InPlan("", c.Err()))
+	return names, inputs, stages.EachOnce(stages.InPlan("", c.Err()))
 }
 
 // planRun is a plan while it runs.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"minsep/internal/param"
 	"slices"
 
 	"minsep/internal/accounting"
@@ -308,11 +309,8 @@ func (s *setting) setBase() (err error) {
 		return err
 	}
 	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
-	return &ParamError{Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
-		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected",
-		most,
-		words.Count(s.Steps, "step"),
-	)}
+	return param.Fault("delta", s.Delta,
+		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))
 }
 
 // compare fills in what each row has beside DP-SGD, that is independent noise with Poisson sampling

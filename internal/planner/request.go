@@ -320,7 +320,7 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 		return nil, err
 	}
 	if !(target > 0) {
-		return nil, &ParamError{Param: "target", Value: target, Rule: "must be above 0"}
+		return nil, param.Fault("target", target, "must be above 0")
 	}
 	s := &solver{
 		quantity: quantity,

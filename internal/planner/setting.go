@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"minsep/internal/param"
 	"slices"
 	"strings"
 	"sync"
@@ -297,14 +298,8 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	}
 	row.Bands = strategy.strategy.Bands()
 	if strategy.figures.State > p.stateLimit() {
-		return &ParamError{
-			Param: "max noise state",
-			Value: p.MaxNoiseState,
-			Rule: fmt.Sprintf(
-				"is too little for this strategy, whose noise keeps %s a coordinate",
-				words.Count(strategy.figures.State, "number"),
-			),
-		}
+		return param.Fault("max noise state", p.MaxNoiseState,
+			"is too little for this strategy, whose noise keeps %s a coordinate", words.Count(strategy.figures.State, "number"))
 	}
 	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)
@@ -415,15 +410,8 @@ func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (cal
 	}
 	row.Truncation = cost / p.Delta
 	if row.Truncation > calibration.MostTruncation {
-		return n, &ParamError{
-			Param: "max batch size",
-			Value: p.MaxBatchSize,
-			Rule: fmt.Sprintf(
-				"adds %.3g to delta, and may add at most half of %g: a larger maximum adds less",
-				cost,
-				p.Delta,
-			),
-		}
+		return n, param.Fault("max batch size", p.MaxBatchSize,
+			"adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)
 	}
 	c.Delta -= cost
 	from.Multiplier = n.Multiplier

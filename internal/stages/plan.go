@@ -13,7 +13,6 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/store"
-	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -57,9 +56,6 @@ type Plan struct {
 	Out string `json:"out,omitempty" decides:"nothing"` // run directory
 
 	words.Nouns `decides:"nothing"` // of the data, for messages
-
-	unread   []strictjson.Fault // of the text that the plan was read from
-	misspelt []string           // fields and groups that unknown ones in that text stand for
 }
 
 // Table returns the place of the plan's bounded table, "" if it has none.

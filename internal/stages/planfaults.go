@@ -24,36 +24,22 @@ import (
 const AutoBandsRule = "must be a whole number: minsep plan chooses it, together with the scheme and its min-sep"
 
 // ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
-// allowed. It returns an error for text that is not JSON. Unknown fields, fields that are given
-// twice, values of a wrong type, and zeros in place of a default are faults that [Plan.Validate]
-// reports, together with the faults of the values.
-func ParsePlan(name string, b []byte) (Plan, error) {
+// allowed. Its error joins every fault of the text: unknown fields, fields that are given twice, values
+// of a wrong type, and zeros in place of a default.
+func ParsePlan(name string, b []byte) (p Plan, err error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
-		return Plan{}, param.Fault("plan", name, "is empty; minsep run --example prints a plan to start from")
+		return p, param.Fault("plan", name, "is empty; minsep run --example prints a plan to start from")
 	}
 	if err := strictjson.Invalid(b); err != nil {
-		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
+		return p, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
 	}
 	if isComparison(b) {
-		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: comparisonRule}
+		return p, &ParamError{Param: "plan", Value: name, Rule: comparisonRule}
 	}
-	var p Plan
-	p.unread = strictjson.Decode(b, &p)
-	given := map[string]string{}
-	flattenJSON("", ".", b, given)
-	for i, f := range p.unread {
-		if f.Field == "strategy.bands" && f.Value == `"auto"` {
-			p.unread[i].Rule = AutoBandsRule
-		}
-		// A misspelt field would otherwise leave its default in place without a word.
-		if f.Rule == strictjson.UnknownField {
-			var meant []string
-			p.unread[i].Rule, meant = unknownRule(f.Field)
-			if len(meant) == 1 && given[meant[0]] == "" { // a field that is given too has faults of its own
-				p.misspelt = append(p.misspelt, meant[0])
-			}
-		}
+	c := param.Checker{}
+	for _, fault := range strictjson.Decode(b, &p) {
+		c.Add(textFault(fault))
 	}
 	if p.Strategy.Steps == 0 {
 		p.Strategy.Steps = p.Scheme.Steps
@@ -61,51 +47,52 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	if p.Noise.ClipNorm == 0 {
 		p.Noise.ClipNorm = 1
 	}
-	return p, nil
+	return p, c.Err()
 }
 
-// ownField is the field that names the group's own choice. Its name differs between the groups, so
-// that a user who knows one of them writes it in the other.
-var ownField = map[string]string{"scheme": "scheme.scheme", "strategy": "strategy.kind"}
+// textFault is a fault of a plan's text in words.
+func textFault(f strictjson.Fault) *ParamError {
+	field := cmp.Or(f.Field, "the plan")
+	bad := &ParamError{Param: field, Field: field, Rule: f.Rule}
+	if f.Value != "" {
+		bad.Value = f.Value
+	}
+	switch {
+	case f.Field == "" && f.Rule == strictjson.MustBeObject:
+		bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
+	case f.Rule == strictjson.Missing:
+		bad.Rule += "; minsep run --example prints a plan that has it"
+	case f.Rule == strictjson.UnknownField:
+		bad.Rule += ": " + otherFields(f.Field)
+	case f.Field == "strategy.bands" && f.Value == `"auto"`:
+		bad.Rule = AutoBandsRule
+	}
+	return bad
+}
 
-// otherNames are the names under which users look for a field of [ownField].
-var otherNames = []string{"name", "kind", "type", "scheme", "strategy"}
-
-// unknownRule says which field was meant by one that no plan has: a field of another group with
-// this name, a field that a flag of this name sets, or a field of the group with a name like it.
-// meant are the fields that may stand for it, none if nothing is like it.
-func unknownRule(field string) (rule string, meant []string) {
+// otherFields says which field may be meant by one that no plan has: a field of another group with
+// this name, a field that a flag of this name sets, or else any field of the group.
+func otherFields(field string) string {
 	name := field[strings.LastIndexByte(field, '.')+1:]
 	group := field[:len(field)-len(name)]
-	if own := ownField[strings.TrimSuffix(group, ".")]; own != "" && slices.Contains(otherNames, name) {
-		return strictjson.UnknownField + " (did you mean " + own + "?)", []string{own}
+	var places, siblings []string
+	for _, path := range strictjson.Paths[Plan]() {
+		if path == name { // the same word again: its place is the difference
+			places = append(places, path+" outside of all groups")
+		} else if strings.HasSuffix(path, "."+name) {
+			places = append(places, path)
+		}
+		if rest, ok := strings.CutPrefix(path, group); ok && !strings.Contains(rest, ".") {
+			siblings = append(siblings, rest)
+		}
 	}
-	places := slices.DeleteFunc(strictjson.Paths[Plan](), func(path string) bool {
-		return path != name && !strings.HasSuffix(path, "."+name)
-	})
 	if of := FieldOf(name); len(places) == 0 && of != "" {
 		places = []string{of}
 	}
 	if len(places) > 0 {
-		shown := slices.Clone(places)
-		for i, path := range shown {
-			if path == name { // the same word again: its place is the difference
-				shown[i] += " outside of all groups"
-			}
-		}
-		return strictjson.UnknownField + ": it is " + strings.Join(shown, " or "), places
+		return "it is " + strings.Join(places, " or ")
 	}
-	var siblings []string
-	for _, path := range strictjson.Paths[Plan]() {
-		if rest, ok := strings.CutPrefix(path, group); ok {
-			rest, _, _ = strings.Cut(rest, ".")
-			siblings = append(siblings, rest)
-		}
-	}
-	if near := words.Nearest(name, slices.Compact(siblings)); near != "" {
-		return strictjson.UnknownField + " (did you mean " + group + near + "?)", []string{group + near}
-	}
-	return strictjson.UnknownField + ": docs/schemas/plan.schema.json has all of them", nil
+	return "there are " + words.List(siblings)
 }
 
 // comparisonRule is the rule for somebody who gives the output of minsep plan --json in place of
@@ -122,11 +109,8 @@ func isComparison(b []byte) bool {
 	return json.Unmarshal(b, &c) == nil && c.Request != nil && c.Rows != nil
 }
 
-// Validate reports every fault that can be seen without the files, each once.
-func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
-
-// ValueFaults returns the faults of the values, each with its field of the plan.
-func (p Plan) ValueFaults() error {
+// Validate reports every fault that can be seen without the files, each once and with its field.
+func (p Plan) Validate() error {
 	c := param.Checker{}
 	c.Require(
 		(p.Graph != nil) != (p.Examples != 0),
@@ -148,7 +132,7 @@ func (p Plan) ValueFaults() error {
 	)
 	c.Add(p.NounFaults())
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
-	return InPlan("", c.Err())
+	return EachOnce(InPlan("", c.Err()))
 }
 
 // planFields has the paths of a plan's fields by their names in words, for each group. Under "" it
@@ -245,62 +229,21 @@ func InPlan(group string, err error) error {
 	return err
 }
 
-// Faults joins the faults of the plan's text with others, each once. Stages share parameters, and a
-// field that could not be read counts as not given, so its absence is no further fault.
-func (p Plan) Faults(others error) error {
+// EachOnce leaves out the faults that another one repeats: stages share parameters, and each refuses
+// them.
+func EachOnce(err error) error {
 	var list []error
-	var fields []string
-	group := false
-	for _, f := range p.unread {
-		if f.Rule == strictjson.Missing && p.wasMeant(f.Field) {
-			continue
-		}
-		bad := &ParamError{Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
-		if f.Field == "" && f.Rule == strictjson.MustBeObject {
-			bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
-		}
-		if f.Rule == strictjson.Missing {
-			bad.Rule += "; minsep run --example prints a plan that has it"
-		}
-		if f.Value != "" {
-			bad.Value = f.Value
-		}
-		list = append(list, bad)
-		fields = append(fields, f.Field)
-		group = group || f.Rule == strictjson.MustBeObject
-	}
-	if group { // nothing is known of it, so that consequences say nothing
-		return errors.Join(list...)
-	}
-	// A field that could not be read is missing for the checks of values too: their fault follows. So
-	// does the fault of a missing field that was meant by an unknown one.
-	follows := func(bad *ParamError) bool {
-		missing := bad.Value == nil || slices.Contains([]string{"", "0", `""`, "(none)"}, fmt.Sprint(bad.Value))
-		return slices.ContainsFunc(strings.Split(bad.Field, ", "), func(field string) bool {
-			return slices.Contains(fields, field) || missing && p.wasMeant(field)
-		})
-	}
 	var seen []string
-	each(others, func(err error) {
-		text := err.Error()
-		if bad, ok := err.(*ParamError); ok {
-			if follows(bad) {
-				return
-			}
-			text = cmp.Or(bad.Field, fmt.Sprint(bad.Param, bad.Value)) + bad.Rule
+	each(err, func(one error) {
+		text := one.Error()
+		if bad, ok := one.(*ParamError); ok && bad.Field != "" {
+			text = bad.Field + ": " + bad.Rule
 		}
 		if !slices.Contains(seen, text) {
-			seen, list = append(seen, text), append(list, err)
+			seen, list = append(seen, text), append(list, one)
 		}
 	})
 	return errors.Join(list...)
-}
-
-// wasMeant reports whether a field, or a group that holds it, was given under another name.
-func (p Plan) wasMeant(field string) bool {
-	return slices.ContainsFunc(p.misspelt, func(meant string) bool {
-		return field == meant || strings.HasPrefix(field, meant+".")
-	})
 }
 
 // inWords returns the name of a field or parameter in words.

@@ -256,8 +256,8 @@ func (a *Aggregates) Release(ctx context.Context, run, examples string) (r priva
 		return r, err
 	}
 	if release.Results = r.Results; !reflect.DeepEqual(r, release) {
-		return privacy.Release{}, &param.Error{Param: "name", Value: a.of.Name,
-			Rule: "is of other statistics, which were released meanwhile, and stay and count: give another one"}
+		return privacy.Release{}, param.Fault("name", a.of.Name,
+			"is of other statistics, which were released meanwhile, and stay and count: give another one")
 	}
 	return r, nil
 }

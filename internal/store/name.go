@@ -57,11 +57,7 @@ func Check(name string) error {
 	}
 	if _, isLocal := s.(local); isLocal {
 		if p := localPath(name); p == "" || p != name && !strings.HasPrefix(p, "/") {
-			return &param.Error{
-				Param: "name",
-				Value: fmt.Sprintf("%q", name),
-				Rule:  "must be a path, or file:///path",
-			}
+			return param.Fault("name", fmt.Sprintf("%q", name), "must be a path, or file:///path")
 		}
 		return nil
 	}

@@ -130,11 +130,7 @@ func Schemes() []string {
 // of returns the store of a name.
 func of(name string) (FS, error) {
 	if strings.ContainsFunc(name, unicode.IsControl) { // they would act on the terminal where the name is printed
-		return nil, &param.Error{
-			Param: "name",
-			Value: strconv.Quote(name),
-			Rule:  "must have no control characters, such as ends of lines",
-		}
+		return nil, param.Fault("name", strconv.Quote(name), "must have no control characters, such as ends of lines")
 	}
 	if isLocal(name) {
 		return local{}, nil

@@ -40,16 +40,12 @@ func NewRoot() (r Root) {
 // equal bytes, such as one of /dev/zero, is no key, and everybody would guess it.
 func ParseRoot(b []byte) (r Root, err error) {
 	if len(b) != RootSize {
-		return r, &param.Error{Param: "key file length", Value: len(b),
-			Rule: fmt.Sprintf("must be exactly %d bytes; make one with `minsep keygen`", RootSize)}
+		return r, param.Fault("key file length", len(b),
+			"must be exactly %d bytes; make one with `minsep keygen`", RootSize)
 	}
 	copy(r.secret[:], b)
 	if bytes.Count(b, b[:1]) == RootSize {
-		return Root{}, &param.Error{
-			Param: "key file",
-			Value: "all bytes are equal",
-			Rule:  "must be random; make one with `minsep keygen`",
-		}
+		return Root{}, param.Fault("key file", "all bytes are equal", "must be random; make one with `minsep keygen`")
 	}
 	return r, nil
 }
@@ -61,11 +57,7 @@ func CreateKeyFile(path string) error {
 	secret := store.Options{Mode: 0o600, New: true, InPlace: true}
 	err := store.WriteFile(context.Background(), path, secret, r.secret[:])
 	if errors.Is(err, fs.ErrExist) {
-		return &param.Error{
-			Param: "key file",
-			Value: path,
-			Rule:  "exists already and is never overwritten: name another file",
-		}
+		return param.Fault("key file", path, "exists already and is never overwritten: name another file")
 	}
 	if err != nil {
 		return fmt.Errorf("key file: %w", err)
@@ -131,10 +123,10 @@ func NewRunID() (id RunID) {
 // ParseRunID reads the 32 hexadecimal digits of a run id.
 func ParseRunID(s string) (id RunID, err error) {
 	if len(s) != hex.EncodedLen(len(id)) {
-		return id, &param.Error{Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+		return id, param.Fault("run id", s, "must be 32 hexadecimal digits")
 	}
 	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
-		return RunID{}, &param.Error{Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+		return RunID{}, param.Fault("run id", s, "must be 32 hexadecimal digits")
 	}
 	return id, nil
 }
