@@ -52,7 +52,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 			if cert := result.Certificate; cert != nil && cert.Status == accounting.NotProven {
 				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", cert.Status, cert.Reason))
 			}
-			result.Beside = planner.BesideClaim(result.Certificate, mechanism.Params{}, planner.RMSE)
+			result.Beside = planner.BesideClaim(result.Certificate, mechanism.Params{})
 			return errors.Join(a.print(result, func(w io.Writer) { printAccounted(w, result) }), err)
 		},
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +20,6 @@ import (
 // plan's fields, and control characters are escaped.
 func message(cmd *cobra.Command, err error) string {
 	text := printable.Text(err.Error())
-	// Paths first: the user's file names may hold any text, and must not be taken for a parameter.
-	eachPath(
-		err,
-		func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) },
-	)
 	var described []string // inserted last, since a description may hold the text of another fault
 	param.Each(err, func(bad *param.Error) {
 		// NUL stands in no text of printable, so that a mark is found once.
@@ -43,23 +36,6 @@ func message(cmd *cobra.Command, err error) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// eachPath calls f for every path that the errors of the operating system in err name.
-func eachPath(err error, f func(path string)) {
-	switch e := err.(type) {
-	case *fs.PathError:
-		f(e.Path)
-	case *os.LinkError:
-		f(e.Old)
-		f(e.New)
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			eachPath(one, f)
-		}
-	case interface{ Unwrap() error }:
-		eachPath(e.Unwrap(), f)
-	}
 }
 
 // describe formats a fault of a parameter by the name that the user knows: the flag, or the field

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
-	"minsep/internal/store"
 )
 
 // operation holds how a command runs, apart from its task: its logs, its temporary files, and the
@@ -35,9 +33,8 @@ type operation struct {
 	resumeHint string
 
 	mu      sync.Mutex
-	temp    *tempFolder  // nil if there is none
+	temp    string       // folder for temporary files; "" if there is none
 	records *slog.Logger // takes the messages to the user if logs are JSON; nil for plain text
-	shown   []shownPath
 }
 
 // stopError is the cause of a context that a signal cancelled.
@@ -118,9 +115,7 @@ func (op *operation) begin() error {
 		op.workDir, err = filepath.Abs(op.workDir)
 		c.Add(err)
 	}
-	// First those of killed commands: a full disk may hold nothing else.
-	clearTempFolders(op.workDir, op.log)
-	temp, err := newTempFolder(op.workDir)
+	temp, err := os.MkdirTemp(op.workDir, "minsep-")
 	if err != nil {
 		name, folder, rule := "work-dir", op.workDir, "must be a folder that can be written to"
 		if folder == "" {
@@ -133,16 +128,16 @@ func (op *operation) begin() error {
 	defer op.mu.Unlock()
 	op.temp = temp
 	// Beam and its runners know no other way to be told than the environment of the process.
-	c.Add(pipelines.SetTempDir(temp.path))
+	c.Add(pipelines.SetTempDir(temp))
 	return c.Err()
 }
 
 func (op *operation) removeTemp() {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if op.temp != nil {
-		op.temp.remove()
-		op.temp = nil
+	if op.temp != "" {
+		os.RemoveAll(op.temp)
+		op.temp = ""
 	}
 }
 
@@ -239,47 +234,17 @@ func (p people) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (p people) WithGroup(string) slog.Handler { return p }
 
-// showAs makes messages show these paths as the user gave them, since stages make them absolute.
-// For a pattern it is the pattern's folder.
-func (op *operation) showAs(paths ...string) {
-	for _, path := range paths {
-		if i := strings.IndexAny(path, "*?["); i >= 0 {
-			path = filepath.Dir(path[:i])
-		}
-		if abs, err := store.Abs(path); err == nil && path != "" && abs != path {
-			op.replace(abs, path)
-		}
-	}
-}
+// standardInput is the name of the copy of standard input in the folder for temporary files.
+const standardInput = "standard-input"
 
-// replace makes messages show another text in place of a path.
-func (op *operation) replace(path, shown string) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	// The character after the path keeps /data/run from matching in /data/run2.
-	op.shown = append(
-		op.shown,
-		shownPath{
-			regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`),
-			strings.ReplaceAll(shown, "$", "$$") + "$1",
-		},
-	)
-}
-
-// shownPath matches a path with the character after it, and has the text to show instead.
-type shownPath struct {
-	path  *regexp.Regexp
-	shown string
-}
-
-// asGiven returns text with its paths as the user gave them.
+// asGiven returns text with the name of standard input in place of that of its copy.
 func (op *operation) asGiven(text string) string {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	for _, s := range op.shown {
-		text = s.path.ReplaceAllString(text, s.shown)
+	if op.temp == "" {
+		return text
 	}
-	return text
+	return strings.ReplaceAll(text, filepath.Join(op.temp, standardInput), "- (standard input)")
 }
 
 // say shows a message to the user: one prefix, further lines indented. If logs are JSON, the

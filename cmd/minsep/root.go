@@ -340,7 +340,6 @@ func (a *app) options() pipelines.Options {
 		WorkDir: a.workDir,
 		Log:     a.log,
 	}
-	a.showAs(a.out, a.key)
 	// Stages do not know the screen: their warnings come here, and those that are errors come back as
 	// errors.
 	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }

@@ -61,11 +61,6 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
-			// The plan's paths are relative too, and stages make them absolute in their messages.
-			a.showAs(plan.Out, plan.Key)
-			if plan.Graph != nil {
-				a.showAs(plan.Graph.Paths...)
-			}
 			how.Watch = a.watch
 			result, err := pipelines.RunPlan(cmd.Context(), plan, o, how)
 			// Not certified is a result: the stages that are done and the estimates are printed, and the

@@ -12,9 +12,7 @@ import (
 // spoolInput copies standard input to a temporary file and puts its path in place of each "-" in paths,
 // since a graph is read more than once. It returns when ctx ends even if standard input does not.
 func spoolInput(a *app, cmd *cobra.Command, paths []string) error {
-	copied := filepath.Join(a.temp.path, "standard-input")
-	a.replace(copied, "- (standard input)")
-	a.showAs(paths...)
+	copied := filepath.Join(a.temp, standardInput)
 	done := false
 	for i, path := range paths {
 		if path != "-" {

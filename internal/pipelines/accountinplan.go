@@ -23,7 +23,7 @@ func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures
 		to.NotCertified = &result
 		return err
 	}
-	to.Beside = planner.BesideClaim(result.Certificate, d.Plan.Strategy, planner.RMSE)
+	to.Beside = planner.BesideClaim(result.Certificate, d.Plan.Strategy)
 	return nil
 }
 

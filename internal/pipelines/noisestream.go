@@ -130,7 +130,6 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 		return head, err
 	}
 	rows := noise.NewBuffer(s, s.Rows(), head.DType == manifest.DFloat64) // allocated before the limit, or the collector never rests
-	leaveProgram()
 	defer limitGarbage(streamGarbage)()
 	kept := checkpoints{n, head, s, o.tell}
 	if err := kept.resume(ctx); err != nil {

@@ -17,11 +17,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
@@ -66,38 +64,16 @@ func (o Options) tell(format string, values ...any) {
 // Validate records the faults of the options of every stage with a key.
 func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
-	if o.KeyFile == "" {
-		rule := "must name a key file; make one with `minsep keygen`"
-		if made := o.madeWithKey(); made != "" {
-			rule = "must name the key file with which " + made + " was made"
-		}
-		c.Require(false, "key", `""`, rule)
-	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
-		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
-			rule := "cannot be read: " + errors.Unwrap(err).Error()
-			if made := o.madeWithKey(); made != "" {
-				rule += "; " + made + " was made with a key, and needs the same"
-			} else if errors.Is(err, fs.ErrNotExist) {
-				if here, err := os.Getwd(); err == nil && !filepath.IsAbs(o.KeyFile) {
-					rule += ", seen from " + here + ": give the path of a key that is there"
-				}
-				rule += "; make one with `minsep keygen " + o.KeyFile + "`"
-			}
-			err = &ParamError{Param: "key", Value: o.KeyFile, Rule: rule}
-		}
-		c.Add(err)
+	const wayOut = "give the key with which the run directory was made, or make one for a new directory by `minsep keygen`"
+	_, err := stream.ReadKeyFile(o.KeyFile)
+	switch {
+	case o.KeyFile == "":
+		err = param.Fault("key", `""`, "must name a key file: "+wayOut)
+	case errors.As(err, new(*param.Error)):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		err = param.Fault("key", o.KeyFile, "cannot be read: %v; "+wayOut, errors.Unwrap(err))
 	}
-}
-
-// madeWithKey returns a finished folder of the run directory that was made with a key, or "".
-func (o Options) madeWithKey() string {
-	for _, s := range stages.All {
-		folder := store.Join(o.Out, s.Folder())
-		if finished, err := manifest.Finished(context.Background(), folder); s.Drawn && err == nil && finished && o.Out != "" {
-			return folder
-		}
-	}
-	return ""
+	c.Add(err)
 }
 
 // validateJob records the faults of the runner and of the place of results.
@@ -117,14 +93,6 @@ func (o Options) validateJob(c *param.Checker) {
 	)
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
 	c.Require(!isFile(o.Out), "out", o.Out, "must be a run directory, and is a file")
-	for _, name := range strings.Split(o.Out, "/") {
-		c.Require(
-			len(name) <= maxName,
-			"out",
-			fmt.Sprintf("…/%.20s…", name),
-			fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName),
-		)
-	}
 	for _, s := range stages.All {
 		folder := s.Folder()
 		c.Require(
@@ -181,9 +149,6 @@ func isFile(path string) bool {
 	info, err := store.Stat(context.Background(), path)
 	return err == nil && !info.Dir
 }
-
-// maxName is the largest length of a name in bytes that file systems take.
-const maxName = 255
 
 // validateInput records inputs that workers must read and cannot reach.
 func (o Options) validateInput(c *param.Checker, name string, paths ...string) {

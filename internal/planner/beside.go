@@ -16,18 +16,18 @@ type Beside struct {
 	Unit            float64 `json:"-"`                // error of independent noise at noise multiplier 1
 }
 
-// BesideDPSGD compares a certified run with DP-SGD, by a workload and an objective. units is the
+// BesideDPSGD compares a certified run with DP-SGD, by the RMSE of a workload. units is the
 // number of examples, or of owners where they are sampled; batch is their expected number in a
 // batch. The result is nil if there is nothing to compare: without a certificate or a batch size,
 // for a run of DP-SGD itself, for a claim for which DP-SGD needs no noise, and for a workload from
 // a file.
-func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params, objective string) *Beside {
+func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params) *Beside {
 	sigma := sigmaOf(c, units, batch)
 	if !(sigma > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
 		return nil
 	}
-	own := Error(c.Run.Strategy, workload, objective)
-	unit := Error(mechanism.Identity(c.Run.Strategy.Steps), workload, objective)
+	own := Error(c.Run.Strategy, workload, RMSE)
+	unit := Error(mechanism.Identity(c.Run.Strategy.Steps), workload, RMSE)
 	if math.IsNaN(own) || math.IsNaN(unit) {
 		return nil
 	}
@@ -45,12 +45,12 @@ const unknownUnits = 1_000_000
 
 // BesideClaim is BesideDPSGD with the certificate's number of examples; nil also for fixed
 // batches of an unknown number of them.
-func BesideClaim(c *accounting.Certificate, workload mechanism.Params, objective string) *Beside {
+func BesideClaim(c *accounting.Certificate, workload mechanism.Params) *Beside {
 	if c == nil {
 		return nil
 	}
 	units, batch := sizeOf(c)
-	return BesideDPSGD(c, units, batch, workload, objective)
+	return BesideDPSGD(c, units, batch, workload)
 }
 
 // sizeOf returns the number of examples, or of owners where they are sampled, in a certificate, and

@@ -129,7 +129,7 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	if r.State == inspect.StateBroken {
 		return nil
 	}
-	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload(), planner.RMSE)
+	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload())
 	if beside == nil {
 		return nil
 	}
