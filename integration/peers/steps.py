@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator
 BATCH, EXAMPLES = 64, 2048
 MODELS = "mlp", "cnn", "lora"
 METHODS = {
-    "torch": ["plain", "minsep", "minsep, microbatch 16", "opacus"],
+    "torch": ["plain", "minsep", "minsep, microbatch 16", "minsep ghost", "opacus ghost", "opacus"],
     "jax": ["plain", "minsep", "minsep, microbatch None", "jax_privacy"],
 }
 
@@ -119,18 +119,24 @@ def torch_steps(method: str, model: str, run_of: Callable[[int], Any]) -> Iterat
         import minsep.torch as dp
 
         run = run_of(sum(p.numel() for p in trained))
-        training = dp.private(net, optimizer, run, loss=loss, key=pathlib.Path(run.path) / "../key", **microbatch(method))
+        training = dp.private(net, optimizer, run, loss=loss, key=pathlib.Path(run.path) / "../key", clipping="ghost" if "ghost" in method else "example", **microbatch(method))
         yield
         for batch in training.loader(data):
             training.step(*batch)
             yield
-    elif method == "opacus":
+    elif method.startswith("opacus"):
         import opacus
 
         engine = opacus.PrivacyEngine(accountant="rdp")
         loader = torch.utils.data.DataLoader(data, batch_size=BATCH)
         net.train()
-        net, optimizer, loader = engine.make_private(module=net, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0)
+        given = dict(module=net, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0)
+        if "ghost" in method:  # which clips by a loss of its own, of outputs and labels
+            given |= dict(criterion=torch.nn.CrossEntropyLoss(), grad_sample_mode="ghost")
+            net, optimizer, criterion, loader = engine.make_private(**given)
+            loss = lambda net, x, *y: criterion(net(x), *y) if y else criterion(net(x).logits[:, :-1].flatten(0, 1), x[:, 1:].flatten(), shape=x[:, 1:].shape)
+        else:
+            net, optimizer, loader = engine.make_private(**given)
         yield
         while True:
             for batch in loader:

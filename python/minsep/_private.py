@@ -8,6 +8,7 @@ import pickle
 import weakref
 from typing import Any, Callable
 
+import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -27,9 +28,9 @@ from ._processes import Processes
 from ._run import Run, need_run
 from ._session import NO_CHECKPOINT, Session, replaced
 from ._sharded import Collected, Sharded, local, reshard
-from ._torchclip import Part, Stored, each_sum
+from ._torchclip import Ghost, Part, Stored, each_sum, round_once
 from ._torchnoise import DeviceNoise, RowNoise
-from ._tree import check_clip, check_microbatch, check_rows
+from ._tree import check_clip, check_microbatch, check_rows, map_leaves
 from .errors import TrainingError
 
 _CHANGES = (
@@ -41,11 +42,11 @@ class Private:
     """A private training of a model. See `minsep.torch.private`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, run: Run, *, loss: Callable[..., torch.Tensor], key: str | os.PathLike[str] | None,
-        microbatch: int | None, scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
+        microbatch: int | None, clipping: str, scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
         self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
         check_types(model, optimizer, loss, scheduler)
         check_microbatch(microbatch)
-        self._loss, self._microbatch = _Loss(model, loss), microbatch
+        self._loss, self._microbatch, self._ghost = _Loss(model, loss), microbatch, _ghost(clipping, microbatch, run)
         self._layers = Layers(model)
         self._processes = Processes()
         self._sharded = Sharded.of(model, self._processes, microbatch == 1, self.run.examples_per_owner is not None)
@@ -228,14 +229,21 @@ class Private:
         """Refuses a batch of which the sum of all processes would not be exact."""
         count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
         check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
+        if self._ghost is not None and (count if owners is None else len(np.unique(owners))) > self._ghost.most:
+            raise ValueError(f'clipping="ghost": a batch has more than {self._ghost.most}, which is over four times the expected batch size: give clipping="example"')
 
     def _put(self, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
         """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
-        grid, divisor = self.run.grid, self.run.expected_batch_size
+
+        def add_noise(total: Any, noise: Any) -> Any:
+            if self._ghost is not None:
+                total = map_leaves(lambda x: round_once(x, self.run.grid), total)
+            return _torchsum.add_noise(total, noise, self.run.grid, self.run.expected_batch_size)
+
         if self._sharded is not None:
-            self._sharded.put(_torchsum.add_noise(total.total, noise, grid, divisor), trained)
+            self._sharded.put(add_noise(total.total, noise), trained)
             return
-        mean = self._processes.mean(total, noise, grid, divisor) if self._processes.count > 1 else _torchsum.add_noise(total, noise, grid, divisor)
+        mean = self._processes.mean(total, noise, add_noise) if self._processes.count > 1 else add_noise(total, noise)
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
 
@@ -264,8 +272,8 @@ class Private:
         make = _one_by_one(loss) if self._microbatch == 1 else self._layers.gradients(loss, _mapped, trained, alone)
         collect = None if self._sharded is None else Collected(trained, self._processes, self._device(), self._sharded.meet)
 
-        def clip(parts: dict[str, Part], *given: Any) -> Any:  # of each name, one after the other, where they are collected
-            found = each_sum(parts, *given)
+        def clip(parts: dict[str, Part], norm: float, grid: float, padding: Any, owners: Any) -> Any:  # of each name, one after the other, where they are collected
+            found = each_sum(parts, norm, grid, padding, owners, self._ghost)
             return dict(found) if collect is None else found
 
         def sown(*given: Any) -> Any:  # for random numbers outside of dropout, which no example may change
@@ -342,6 +350,18 @@ class Private:
                 "optimizer.step: gradients were changed or put away since the noise was added: a backward pass would add gradients of examples without noise. Leave out backward, zero_grad, "
                 "gradient clipping and scaling between noise and step: gradients are clipped by example, and averaged already"
             )
+
+
+def _ghost(clipping: str, microbatch: int | None, run: Run) -> Ghost | None:
+    """What ghost clipping has to know of a training; None if examples are clipped one by one."""
+    if clipping not in ("example", "ghost"):
+        raise ValueError(f'clipping {clipping!r}: must be "example" or "ghost"')
+    if clipping == "example":
+        return None
+    ghost = Ghost.of(run.expected_batch_size, run.examples_per_owner or 1, microbatch)
+    if ghost.norm(run.clip_norm, run.grid, run.coordinates) < run.clip_norm / 2:
+        raise ValueError(f'clipping="ghost": the grid of the noise, {run.grid}, is too coarse for {run.coordinates} coordinates: give clipping="example", or make the run with a finer --grid')
+    return ghost
 
 
 _trainings: weakref.WeakSet[Private] = weakref.WeakSet()  # that have not ended

@@ -3,7 +3,7 @@ coordinates of the noise.
 
 Which microbatches a batch has does not depend on the number of processes, each microbatch is summed
 by one of them, and their sums are whole multiples of the grid. So any number of processes makes the
-same weights, bit for bit.
+same weights, bit for bit, unless ghost clipping rounds the sum of all.
 """
 
 from __future__ import annotations
@@ -88,19 +88,19 @@ class Processes:
 
     # Sums
 
-    def mean(self, total: dict[str, torch.Tensor], row: Any, grid: float, divisor: float) -> dict[str, torch.Tensor]:
+    def mean(self, total: dict[str, torch.Tensor], row: Any, add_noise: Callable[..., torch.Tensor]) -> dict[str, torch.Tensor]:
         """The noisy mean of the sums of all processes. row is the noise of this process'
-        coordinates, of all names in their order."""
+        coordinates, of all names in their order, which add_noise adds to their sum."""
         names = sorted(total)
         flat = [total[name].reshape(-1) for name in names]
         coordinates = sum(x.numel() for x in flat)
         mine: list[torch.Tensor] = []
         for rank in range(self.count):
             for piece in _pieces(flat, *shard_range(coordinates, rank, self.count)):
-                dist.reduce(piece, dst=rank)  # whole multiples of the grid: exact in any order
+                dist.reduce(piece, dst=rank)
                 if rank == self.rank:
                     mine.append(piece)
-        own = _torchsum.add_noise(torch.cat(mine), row, grid, divisor)
+        own = add_noise(torch.cat(mine), row)
         most = -(-coordinates // self.count)
         filled = torch.zeros(most, dtype=own.dtype, device=own.device)
         filled[: len(own)] = own

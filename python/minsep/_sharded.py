@@ -248,8 +248,7 @@ class Collected:
         self.total = torch.zeros(hi - lo, dtype=torch.float64, device=device)
 
     def __call__(self, found: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Adds the sum of a microbatch of each process, name by name: whole multiples of the grid,
-        which are exact in any order."""
+        """Adds the sum of a microbatch of each process, name by name."""
         self._meet(self.total.device)
         for name, part in found:
             first = self._places.first[name]

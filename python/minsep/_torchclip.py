@@ -60,26 +60,33 @@ class Stored:
     def device(self) -> torch.device:
         return self.values.device
 
-    def squares(self) -> torch.Tensor:
-        """The square of the norm of each, in float64."""
+    @property
+    def places(self) -> int:
+        return 1
+
+    def squares(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The square of the norm of each, in float64, twice."""
         flat = self.values.reshape(self.count, math.prod(self.shape))
         squares = torch.zeros(self.count, dtype=torch.float64, device=flat.device)
         for rows, places in _blocks(flat):
             squares[rows] += flat[rows, places].to(torch.float64).square().sum(1)
-        return squares
+        return squares, squares
 
     def chosen(self, rows: torch.Tensor) -> Stored:
         """The means of rows [m, k], each of k examples."""
         values = self.values[rows]
         return Stored(values[:, 0] if rows.shape[1] == 1 else values.to(torch.float64).mean(1))
 
-    def add(self, total: torch.Tensor, factors: torch.Tensor, grid: float) -> None:
-        """Adds each times its factor, rounded toward zero, to total, both in multiples of the
-        grid."""
+    def add(self, total: torch.Tensor, factors: torch.Tensor, rounded: bool) -> None:
+        """Adds each times its factor, rounded toward zero or as it is, to total, both in multiples
+        of the grid."""
         flat, sums = self.values.reshape(self.count, math.prod(self.shape)), total.reshape(-1)
         for rows, places in _blocks(flat):
-            block = flat[rows, places].to(torch.float64, copy=True).mul_(factors[rows, None])
-            _add_rounded(sums[places], block, grid)
+            block = flat[rows, places].to(torch.float64, copy=True)
+            if rounded:
+                _add_rounded(sums[places], block.mul_(factors[rows, None]))
+            else:
+                sums[places] += factors[rows] @ block
 
 
 @dataclass
@@ -102,9 +109,17 @@ class Product:
     def device(self) -> torch.device:
         return self.left.device
 
-    def squares(self) -> torch.Tensor:
-        """A bound of the square of the norm of each example's gradient, as `add` computes it."""
-        return torch.cat([torch.zeros(0, dtype=torch.float64, device=self.left.device), *(self._part(part)._squares() for part in self._few())])
+    @property
+    def places(self) -> int:
+        """The number of products of which an example's gradient is the sum."""
+        return int(self.left.shape[1] + self.ids.shape[1])
+
+    def squares(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """A bound of the square of the norm of each example's gradient, as `add` computes it, and
+        the square of the sum of the norms of its products."""
+        none = torch.zeros(0, dtype=torch.float64, device=self.left.device)
+        norms, absolute = zip((none, none), *(self._part(part)._squares() for part in self._few()))
+        return torch.cat(norms), torch.cat(absolute)
 
     def chosen(self, rows: torch.Tensor) -> Product:
         """The means of rows [m, k], each of k examples: of their places together."""
@@ -119,14 +134,14 @@ class Product:
 
     def _few(self) -> Iterator[slice]:
         """Examples whose numbers have room in float64 together."""
-        each = max(self.left[0].numel() + self.right[0].numel() + self.looked[0].numel(), 1) if self.count else 1
-        size = max(2**22 // each, 1)
+        numbers = self.left.numel() + self.right.numel() + self.looked.numel()
+        size = max(2**22 * self.count // max(numbers, 1), 1)
         return (slice(first, first + size) for first in range(0, self.count, size))
 
     def _part(self, part: slice) -> Product:
         return Product(self.left[part], self.right[part], self.ids[part], self.looked[part], self.shape)
 
-    def _squares(self) -> torch.Tensor:
+    def _squares(self) -> tuple[torch.Tensor, torch.Tensor]:
         left, right, looked = (x.to(torch.float64) for x in (self.left, self.right, self.looked))
         dense = (left.norm(dim=2) * right.norm(dim=2)).sum(1)
         rows = looked.norm(dim=2).sum(1)
@@ -144,7 +159,8 @@ class Product:
             at = self.ids[:, None, :].expand(-1, places, -1)
             cross = (left.gather(2, at) * (right @ looked.transpose(1, 2))).sum((1, 2))
             square = square + 2 * (cross + gamma(places * more + right.shape[2] + 4) * dense * rows)
-        return (square.clamp(min=0).sqrt() + gamma(places + more + 4) * (dense + rows)) ** 2
+        absolute = dense + rows
+        return (square.clamp(min=0).sqrt() + gamma(places + more + 4) * absolute) ** 2, absolute**2
 
     def _rows(self, looked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The rows of each example's gradient that were looked up, each once, with their numbers
@@ -155,26 +171,29 @@ class Product:
         sums.index_put_((at,), looked.flatten(0, 1), accumulate=True)
         return sums, keys % rows, torch.div(keys, rows, rounding_mode="floor")
 
-    def add(self, total: torch.Tensor, factors: torch.Tensor, grid: float) -> None:
-        """Adds each times its factor, rounded toward zero, to total, both in multiples of the
-        grid."""
+    def add(self, total: torch.Tensor, factors: torch.Tensor, rounded: bool) -> None:
+        """Adds each times its factor, rounded toward zero or as it is, to total, both in multiples
+        of the grid."""
         matrix = total.reshape(self.left.shape[2], self.right.shape[2])
         for few in self._few():
             part = self._part(few)
             left, looked = (x.to(torch.float64) * factors[few, None, None] for x in (part.left, part.looked))
-            if not part.left.shape[1]:
+            if not rounded:
+                matrix.addmm_(left.flatten(0, 1).T, part.right.flatten(0, 1).to(torch.float64))
+                matrix.index_put_((part.ids.flatten(),), looked.flatten(0, 1), accumulate=True)
+            elif not part.left.shape[1]:
                 sums, numbers, _ = part._rows(looked)
-                matrix.index_put_((numbers,), _truncate(sums) if grid else sums, accumulate=True)
+                matrix.index_put_((numbers,), _truncate(sums), accumulate=True)
             elif part.ids.shape[1]:
                 for one, right, ids, rows in zip(left, part.right, part.ids, looked):
-                    _add_rounded(matrix, (one.T @ right.to(torch.float64)).index_put_((ids,), rows, accumulate=True)[None], grid)
+                    _add_rounded(matrix, (one.T @ right.to(torch.float64)).index_put_((ids,), rows, accumulate=True)[None])
             else:
-                _add_products(matrix, left, part.right.to(torch.float64), grid)
+                _add_products(matrix, left, part.right.to(torch.float64))
 
 
-def _add_products(matrix: torch.Tensor, left: torch.Tensor, right: torch.Tensor, grid: float) -> None:
-    """Adds the products of left and right to matrix: those of several examples together, or some
-    rows of one."""
+def _add_products(matrix: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Adds the products of left and right to matrix, rounded: those of several examples together,
+    or some rows of one."""
     (rows, cols), (count, places, _) = matrix.shape, left.shape
     room = _room(matrix.device)
     few, step = max(room // (rows * cols), 1), max(room // cols, 1)
@@ -186,15 +205,14 @@ def _add_products(matrix: torch.Tensor, left: torch.Tensor, right: torch.Tensor,
         block = memory.resize_(memory.shape[0], total.shape[0], cols)
         for i in range(0, count - few + 1, few):
             product(left[i : i + few, first : first + step], right[i : i + few], out=block)
-            _add_rounded(total, block, grid)
+            _add_rounded(total, block)
         if count % few:
-            _add_rounded(total, product(left[count - count % few :, first : first + step], right[count - count % few :]), grid)
+            _add_rounded(total, product(left[count - count % few :, first : first + step], right[count - count % few :]))
 
 
-def _add_rounded(total: torch.Tensor, block: torch.Tensor, grid: float) -> None:
-    """Adds the rows of a block to total."""
-    if grid:
-        _truncate(block)
+def _add_rounded(total: torch.Tensor, block: torch.Tensor) -> None:
+    """Adds the rows of a block, rounded toward zero, to total."""
+    _truncate(block)
     total.add_(block[0] if block.shape[0] == 1 else block.sum(0))
 
 
@@ -211,17 +229,62 @@ def _truncate(block: torch.Tensor) -> torch.Tensor:
 Part = Union[Stored, Product]
 
 
-def each_sum(parts: dict[Any, Part], clip_norm: float, grid: float, is_padding: Any, owners: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+@dataclass
+class Ghost:
+    """Ghost clipping: the products of all examples of a microbatch are summed together, and the
+    sum of a step is rounded once, by `round_once`. What one example more moves it by stays within
+    the clip norm, since factors are smaller (docs/formulas.md, F2.1).
+
+    most is the most examples, or owners, of a step, rows the most examples of a microbatch, and
+    parts the most microbatches of a step.
+    """
+
+    most: int
+    rows: int
+    parts: int
+
+    @classmethod
+    def of(cls, expected: float, per_owner: int, microbatch: int | None) -> Ghost:
+        """For steps of four times the expected number of examples, or of owners who have up to
+        per_owner examples."""
+        most = 2 ** math.ceil(math.log2(max(4 * expected, 1024)))
+        if microbatch is None:
+            return cls(most, most * per_owner, 1)
+        return cls(most, max(microbatch, per_owner), 2 * (most * per_owner // microbatch) + 1)  # of whole owners, two in a row have more than microbatch
+
+    def norm(self, clip_norm: float, grid: float, coordinates: int) -> float:
+        """What gradients are clipped to: less than the clip norm by what roundings can add."""
+        return clip_norm * (1 - 2.0**-10) - grid * math.sqrt(coordinates)
+
+    def absolute(self, clip_norm: float, places: int) -> float:
+        """The most that the norms of the clipped products of an example may add up to, at so many
+        places."""
+        most = 2.0**-12 * clip_norm / (self.most * gamma(self.rows * places + self.parts + 4))
+        if most < clip_norm * math.sqrt(places):
+            raise ValueError(f'clipping="ghost": the rounding of a sum of up to {self.rows} examples and {self.parts} microbatches is too large: give a smaller microbatch, if there is one a larger one, or clipping="example"')
+        return most
+
+
+def round_once(total: torch.Tensor, grid: float) -> torch.Tensor:
+    """The sum of all microbatches of a step of ghost clipping, rounded to the grid."""
+    return total.div(grid).round_().mul_(grid) if grid else total
+
+
+def each_sum(parts: dict[Any, Part], clip_norm: float, grid: float, is_padding: Any, owners: Any, ghost: Ghost | None = None) -> Iterator[tuple[Any, torch.Tensor]]:
     """The sums of the clipped gradients of examples, or of the clipped means of their owners, one
-    parameter after the other, on the grid."""
+    parameter after the other: on the grid, unless they are of ghost clipping."""
     count = next(iter(parts.values())).count
+    limit, absolute = clip_norm * (1 - SLACK), math.inf
+    if ghost is not None:
+        limit = ghost.norm(clip_norm, grid, sum(math.prod(part.shape) for part in parts.values()))
+        absolute = ghost.absolute(clip_norm, max(part.places for part in parts.values()))
     with torch.no_grad():
-        chosen = [_kept(parts, rows, clip_norm, grid) for rows in _rows_of_means(count, on_host(is_padding), on_host(owners))]
+        chosen = [_kept(parts, rows, limit, absolute) for rows in _rows_of_means(count, on_host(is_padding), on_host(owners))]
     for name, part in parts.items():
         with torch.no_grad():
             total = torch.zeros(part.shape, dtype=torch.float64, device=part.device)
             for rows, factors in chosen:
-                _chosen(part, rows).add(total, factors, grid)
+                _chosen(part, rows).add(total, factors / (grid or 1), grid > 0 and ghost is None)
         yield name, total.mul_(grid) if grid else total
 
 
@@ -238,11 +301,11 @@ def _rows_of_means(count: int, is_padding: Any, owners: Any) -> list[NDArray[np.
     return [order[first[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes)]
 
 
-def _kept(parts: dict[Any, Part], rows: NDArray[np.int64] | None, clip_norm: float, grid: float) -> tuple[Any, torch.Tensor]:
-    """Those of the rows whose gradients are finite, and their factors, in multiples of the grid."""
-    norms = torch.stack([_chosen(part, rows).squares() for part in parts.values()]).sum(0).sqrt()
-    limit = clip_norm * (1 - SLACK)
-    factors = torch.where(norms > limit, limit / norms, 1.0) / (grid or 1)
+def _kept(parts: dict[Any, Part], rows: NDArray[np.int64] | None, limit: float, absolute: float) -> tuple[Any, torch.Tensor]:
+    """Those of the rows whose gradients are finite, and their factors."""
+    squares, more = zip(*(_chosen(part, rows).squares() for part in parts.values()))
+    norms = torch.stack(squares).sum(0).sqrt()
+    factors = torch.where(norms > limit, limit / norms, 1.0).minimum(absolute / torch.stack(more).sum(0).sqrt())
     keep = torch.isfinite(norms)
     if not keep.all():
         mask = keep.cpu().numpy()

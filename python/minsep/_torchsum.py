@@ -85,7 +85,7 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
         check_rows(rows, count, owners)
         padding = np.asarray(on_host(rows)) < 0
         check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, owners, padding)  # of the whole batch
-        sums = None if collect is not None else map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
+        sums = None
         numbers, order = None, np.arange(count)
         if owners is not None:
             numbers = whole_numbers(on_host(owners), count)
@@ -102,11 +102,13 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
             if collect is not None:
                 collect(found)
             else:
-                sums = map_leaves(torch.add, sums, found)
+                sums = found if sums is None else map_leaves(torch.add, sums, found)
         for _ in range(rounds - len(parts)):
             assert collect is not None
             nobody = None if owners is None else np.array([PADDING])
             collect(clip(gradients(params, *(x.new_zeros((1, *x.shape[1:])) for x in batch)), clip_norm, grid, None if nobody is not None else np.array([True]), nobody))
+        if sums is None and collect is None:
+            return map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
         return sums
 
     return total

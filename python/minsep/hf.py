@@ -51,7 +51,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     step, unless save_strategy is "no". loss(model, **example) is the loss of a batch of one
     example, by default the loss in the model's output. data_collator gets each example alone, and
     pads all to one length: no example may depend on another, as it would if all were padded to the
-    longest. key, folder, checkpoint, checkpoint_steps and device_noise are as in
+    longest. clipping, key, folder, checkpoint, checkpoint_steps and device_noise are as in
     `minsep.torch.private`. A trainer trains once; when `train` ends, another training may use the
     run.
 
@@ -72,6 +72,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         run: Run,
         key: str | os.PathLike[str] | None = None,
         loss: Callable[..., torch.Tensor] | None = None,
+        clipping: str = "example",
         folder: str | os.PathLike[str] | None = None,
         checkpoint: str | None = None,
         checkpoint_steps: int = 100,
@@ -92,7 +93,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
             args.max_steps = self.run.steps
         args.ignore_data_skip = True  # the loader itself begins at the guard's next step
         self._loss = loss or _model_loss
-        self._options: dict[str, Any] = {"key": key, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "device_noise": device_noise}
+        self._options: dict[str, Any] = {"key": key, "clipping": clipping, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "device_noise": device_noise}
         self._private: Private | None = None
         super().__init__(model, args, *more, **options)
         self._check_itself()

@@ -30,6 +30,7 @@ def private(
     loss: Callable[..., torch.Tensor],
     key: str | os.PathLike[str] | None = None,
     microbatch: int | None = None,
+    clipping: str = "example",
     scheduler: Any = None,
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
@@ -52,6 +53,9 @@ def private(
     The gradient of a weight of a Linear, Embedding or convolution layer is made of the layer's
     input and the gradient of its output, and is not kept if it is larger than they are
     (docs/formulas.md, F2.1). With microbatch 1 all gradients are kept, of one example at a time.
+    clipping="ghost" sums the clipped gradients of a microbatch by one product for each layer, which
+    is faster for large layers, and rounds the sum of a step once. It clips to a little less than
+    the clip norm, needs microbatch, and other numbers of processes may round a coordinate otherwise.
 
     If torch.distributed has a group of several processes, as torchrun starts them, they train
     together. `loader` gives each its part of a batch, whole microbatches, and each makes its part
@@ -76,7 +80,7 @@ def private(
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
     from ._private import Private
 
-    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
+    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, clipping=clipping, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
         device_noise=device_noise)
 
 

@@ -169,7 +169,7 @@ def main(what):
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
     weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in whole)).hexdigest()
     here = [p.to_local() if hasattr(p, "to_local") else p for p in [*model.parameters(), *(s["exp_avg"] for s in training.optimizer.state.values())]]
-    print(json.dumps({"steps": training.guard.next_step, "weights": weights, "width": training._session._reader.width, "held": sum(p.numel() for p in here)}), flush=True)
+    print(json.dumps({"steps": training.guard.next_step, "weights": weights, "sums": [float(p.double().sum()) for p in whole], "width": training._session._reader.width, "held": sum(p.numel() for p in here)}), flush=True)
     training.close()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

@@ -59,6 +59,33 @@ def moves(parts, norm, grid, owners=None):
     return farthest
 
 
+def ghost_sum(parts, keep, owners, size, norm, grid, most=8):
+    """The sum of a step of ghost clipping of the rows keep, in microbatches of a size, and where owners are given of whole owners."""
+    from minsep._torchclip import Ghost, each_sum, round_once
+    from minsep._torchsum import microbatches
+
+    ghost = Ghost.of(most, 1 if owners is None else len(owners), size)
+    if owners is not None:
+        keep = keep[np.argsort(owners[keep], kind="stable")]
+    total = {name: 0 for name in parts}
+    for a, b in microbatches(len(keep), size, None if owners is None else owners[keep]):
+        few = {name: part.chosen(keep[a:b, None]) for name, part in parts.items()}
+        for name, found in each_sum(few, norm, grid, None, None if owners is None else owners[keep[a:b]], ghost):
+            total[name] = total[name] + found
+    return {name: round_once(x, grid) for name, x in total.items()}
+
+
+def ghost_moves(parts, owners, size, norm, grid):
+    """The square of the farthest that one example more, or one owner, moves the sum of a step of ghost clipping."""
+    numbers = np.arange(parts["w"].count) if owners is None else owners
+    whole, farthest = ghost_sum(parts, np.arange(len(numbers)), owners, size, norm, grid), Fraction(0)
+    for j in np.unique(numbers):
+        keep = np.flatnonzero(numbers != j)
+        rest = ghost_sum(parts, keep, owners, size, norm, grid) if len(keep) else {name: x * 0 for name, x in whole.items()}
+        farthest = max(farthest, square({name: exact(whole[name]) - exact(rest[name]) for name in whole}))
+    return farthest
+
+
 class Parts:
     def parts(self, model, loss, *batch):
         import torch
@@ -76,13 +103,13 @@ class Parts:
 
 
 class Sums(Training, Parts):
-    def random_parts(self, rng, kind):
+    def random_parts(self, rng, kind, most=4):
         """Parts of few small numbers, of every kind; of huge ones that cancel, of none, of one place, and so on."""
         import torch
 
         from minsep._torchclip import Product, Stored
 
-        n, places, more = (1 if kind == "one" else int(rng.integers(1, 5)), 1 if kind == "place" else int(rng.integers(0, 5)), 0 if kind == "place" else int(rng.integers(0, 4)))
+        n, places, more = (1 if kind == "one" else int(rng.integers(1, most + 1)), 1 if kind == "place" else int(rng.integers(0, 5)), 0 if kind == "place" else int(rng.integers(0, 4)))
         rows, cols = int(rng.integers(1, 5)), int(rng.integers(1, 4))
         dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
 
@@ -106,7 +133,7 @@ class Sums(Training, Parts):
             self.check_norms(self.random_parts(rng, self.KINDS[trial % 7])["w"])
 
     def check_norms(self, product):
-        squares = product.squares()
+        squares, _ = product.squares()
         terms = (product.left.double().norm(dim=2) * product.right.double().norm(dim=2)).sum(1) + product.looked.double().norm(dim=2).sum(1)
         for i in range(product.count):
             want = square({"w": gradient(product, i)})
@@ -137,6 +164,43 @@ class Sums(Training, Parts):
                         self.assertLessEqual(moved, Fraction(norm) ** 2)
                         farthest = max(farthest, moved)
         self.assertGreater(farthest, Fraction(norm * 0.999) ** 2)
+
+    @needs_func
+    def test_ghost_clipping_an_example_or_owner_more(self):
+        """The rounded sum of a step moves by no more than the clip norm, though later examples move to other microbatches."""
+        rng = np.random.default_rng(6)
+        norm, farthest = minsep.ClipNorm(1.5), Fraction(0)
+        for trial in range(105):
+            parts = self.random_parts(rng, self.KINDS[trial % 7], 7)
+            for owners in None, rng.integers(0, 4, parts["s"].count):
+                for size, grid in (1, 2.0**-12), (2, 2.0**-6), (3, 2.0**-30), (None, 2.0**-6):
+                    moved = ghost_moves(parts, owners, size, norm, grid)
+                    self.assertLessEqual(moved, Fraction(norm) ** 2)
+                    farthest = max(farthest, moved)
+        self.assertGreater(farthest, Fraction(norm * 0.998) ** 2)
+
+    @needs_func
+    def test_ghost_clipping_needs_smaller_factors(self):
+        import torch
+
+        from minsep import _torchclip
+
+        def few(count, cancels):  # the rows that every second example looked up are huge, and add up to nothing
+            looked = torch.randn(count, 2, 9, generator=torch.Generator().manual_seed(count))
+            if cancels:
+                looked[1::2, 0] *= 1e16
+                looked[1::2, 1] = -looked[1::2, 0]
+            return {"w": _torchclip.Product(torch.zeros(count, 0, 2), torch.zeros(count, 0, 9), torch.zeros(count, 2, dtype=torch.long), looked, (2, 9))}
+
+        norm = minsep.ClipNorm(1.0)
+        far = lambda grid, cancels: max(ghost_moves(few(count, cancels), None, 2, norm, grid) for count in range(3, 12))
+        for cancels in False, True:
+            self.assertLessEqual(far(2.0**-6, cancels), Fraction(norm) ** 2)
+            self.assertLessEqual(far(2.0**-40, cancels), Fraction(norm) ** 2)
+        with mock.patch.object(_torchclip.Ghost, "norm", lambda self, norm, grid, coordinates: norm):
+            self.assertGreater(far(2.0**-6, False), Fraction(norm) ** 2)
+        with mock.patch.object(_torchclip.Ghost, "absolute", lambda self, norm, places: math.inf):
+            self.assertGreater(far(2.0**-40, True), Fraction(norm) ** 2)
 
     @needs_func
     def test_blocks_and_products_of_integers(self):
@@ -266,14 +330,14 @@ class Sums(Training, Parts):
         for name, model, loss, batch in self.models():
             if name in ("attention", "long"):
                 continue
-            for microbatch in None, 2, 1:
-                with self.subTest(name, microbatch=microbatch):
-                    self.folder = self.folder / f"{name}{microbatch}"
+            for microbatch, clipping in (None, "example"), (2, "example"), (1, "example"), (None, "ghost"), (2, "ghost"):
+                with self.subTest(name, microbatch=microbatch, clipping=clipping):
+                    self.folder = self.folder / f"{name}{microbatch}{clipping}"
                     self.folder.mkdir()
                     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
                     run = minsep.Run(self.own_noisy(20, count))
                     data = [x[np.arange(100) % len(x)] for x in batch]
-                    training = self.begin(run, model, loss=loss, microbatch=microbatch)
+                    training = self.begin(run, model, loss=loss, microbatch=microbatch, clipping=clipping)
                     largest = 0.0
                     for step in range(4):
                         rows = np.array(run.batch(step))
@@ -282,7 +346,7 @@ class Sums(Training, Parts):
                         training.step(*examples)
                         for n, p in model.named_parameters():
                             if p.requires_grad:
-                                most = 1e-4 + len(rows) * 3e-4 * run.clip_norm / run.expected_batch_size
+                                most = 1e-4 + len(rows) * (3e-4 if clipping == "example" else 1e-3) * run.clip_norm / run.expected_batch_size
                                 np.testing.assert_allclose(p.grad.numpy(), want[n], atol=most, err_msg=n)
                                 largest = max(largest, float(p.grad.abs().max()))
                     self.assertGreater(largest, 0.1)
@@ -295,19 +359,21 @@ class Sums(Training, Parts):
 
         import torch
 
+        from minsep._torchclip import round_once
+
         model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 3))
         run, data, rows = minsep.Run(self.own_noisy(20, 39)), self.data().tensors, np.arange(14)
 
         def farthest(training):
             def total(rows):
                 found = training._sum(0, [], [x[rows] for x in data], rows, 0)
-                return torch.cat([found[name].flatten() for name in sorted(found)])
+                return round_once(torch.cat([found[name].flatten() for name in sorted(found)]), run.grid)
 
             return max(float((total(rows) - total(np.delete(rows, j))).norm()) for j in rows)
 
-        for microbatch in None, 1, 4:
-            with self.subTest(microbatch):
-                training = self.begin(run, model, microbatch=microbatch)
+        for microbatch, clipping in (None, "example"), (1, "example"), (4, "example"), (None, "ghost"), (4, "ghost"):
+            with self.subTest(microbatch, clipping=clipping):
+                training = self.begin(run, model, microbatch=microbatch, clipping=clipping)
                 self.assertLess(farthest(training), run.clip_norm * (1 + 2**-16))
                 numbers = itertools.count()
                 with mock.patch("minsep._seeds.number", lambda seed, *place: next(numbers)):  # random numbers of a place, in the batch or in time
@@ -384,6 +450,18 @@ class Sums(Training, Parts):
                 training = self.begin(run, layer(3, 3), loss=squares)
                 training.step(*batch)
             training.close()
+        with self.assertRaisesRegex(ValueError, 'clipping \'hooks\': must be "example" or "ghost"'):
+            self.begin(run, torch.nn.Linear(3, 3), loss=squares, clipping="hooks")
+        ghost = self.begin(run, torch.nn.Linear(3, 3), loss=squares, clipping="ghost")._ghost
+        with self.assertRaisesRegex(ValueError, "rounding of a sum of up to 1024 examples and 1 microbatches is too large: give a smaller microbatch"):
+            ghost.absolute(run.clip_norm, 2**24)
+        with mock.patch("minsep._torchclip.Ghost.norm", lambda self, norm, grid, coordinates: 0.4 * norm), self.assertRaisesRegex(ValueError, "the grid of the noise, .*, is too coarse for 12 coordinates"):
+            self.begin(run, torch.nn.Linear(3, 3), loss=squares, clipping="ghost")
+        ghost.most = len(batch[0]) - 1
+        with mock.patch("minsep._private.Ghost.of", lambda *given: ghost):
+            training = self.begin(run, torch.nn.Linear(3, 3), loss=squares, clipping="ghost")
+        with self.assertRaisesRegex(ValueError, f'clipping="ghost": a batch has more than {ghost.most}, which is over four times the expected batch size'):
+            training.step(*batch)
 
 
 if __name__ == "__main__":

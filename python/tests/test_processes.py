@@ -92,6 +92,18 @@ class Processes(runs.Case):
     def test_same_weights_for_any_number(self):
         self.same_for_any_number("numbers", (1, 2, 4))
 
+    @needs_fsdp
+    def test_ghost_clipping(self):
+        """Other numbers of processes round some coordinates of a sum otherwise, and train alike."""
+        run, ends = self.run_of("numbers"), []
+        for (count, divided), copy in zip([(1, False), (2, False), (2, True)], self.copies(run, ["one", "two", "divided"])):
+            found = self.train(copy, count, divided=divided, options={"clipping": "ghost"})
+            self.weights(found)
+            ends.append(found[0][1]["sums"])
+        for other in ends[1:]:
+            for one, first in zip(other, ends[0]):
+                self.assertAlmostEqual(one, first, delta=1e-3 * (1 + abs(first)))
+
     @needs_processes
     def test_words(self):
         self.same_for_any_number("words", (1, 3))
