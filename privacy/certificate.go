@@ -163,39 +163,52 @@ func (c *Certificate) Write(ctx context.Context, run string) error {
 	return store.WriteFile(ctx, store.Join(run, name), store.Options{Mode: 0o644, New: true}, c.File)
 }
 
-// Verify makes a certificate again from its protocol and sums without trusting it: every proof is
-// computed again, and the rule of release is applied to the sums. Then it draws samples of its own
-// for about cpuTime of processors, with a key that nobody knew before, and returns a δ at Epsilon
-// that they show with a probability of 0.98; a claim without samples returns a proven one. An error
-// says what does not hold.
-func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta float64, err error) {
+// Verification is what [Certificate.Verify] has shown by itself, whoever made the certificate.
+type Verification struct {
+	// Delta is an upper limit of δ at Epsilon. With few samples it is above the certificate's Delta,
+	// which more CPU time mends: it is no contradiction.
+	Delta float64
+	// Confidence is the probability with which Delta holds: 1 if proofs carry the claim, else 0.98,
+	// over the samples that were drawn now. It takes the published analysis for granted if the
+	// certificate is not Verified.
+	Confidence float64
+	Samples    uint64 // that were drawn now, with a key that nobody knew before; 0 if proofs carry the claim
+}
+
+// Verify makes a certificate again without trusting it. It computes every proof again, and applies
+// the rule of release to the protocol and the sums: that these allow the certificate is certain,
+// but who made them may have chosen or forged them. So it draws samples of its own, for about cpuTime
+// of processors, and returns what they show. A certificate that does not follow, or that these
+// samples contradict (of a correct one they do so with a probability of at most 1e-9), is an error.
+func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (Verification, error) {
+	none := Verification{}
 	p, err := accounting.ParseProtocol(c.Protocol)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	l, err := ledger.InMemory(p)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	if err := record(l, c.Units); err != nil {
-		return 0, err
+		return none, err
 	}
 	again, err := certificate(l)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	if !reflect.DeepEqual(again, c) {
-		return 0, errors.New("the certificate does not follow from its protocol and its sums")
+		return none, errors.New("the certificate does not follow from its protocol and its sums")
 	}
 	if err := calibration.CheckProofs(ctx, p); err != nil {
-		return 0, fmt.Errorf("a proof of the certificate does not hold: %w", err)
+		return none, fmt.Errorf("a proof of the certificate does not hold: %w", err)
 	}
 	released, err := p.Release(l.Tallies())
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return 0, fmt.Errorf(
+		return none, fmt.Errorf(
 			"the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former",
 			p.KernelID,
 			montecarlo.KernelID(),
@@ -203,10 +216,14 @@ func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta 
 	}
 	own, err := calibration.Resample(ctx, p, released, cpuTime.Seconds())
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	if own.Contradicts {
-		return own.Delta, errors.New("samples drawn now contradict the certificate: its own were chosen or forged")
+		return none, errors.New("samples drawn now contradict the certificate: its own were chosen or forged")
 	}
-	return own.Delta, nil
+	v := Verification{Delta: own.Delta, Confidence: 1, Samples: own.Samples}
+	if own.Samples > 0 {
+		v.Confidence = calibration.OwnConfidence
+	}
+	return v, nil
 }

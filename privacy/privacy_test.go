@@ -76,8 +76,8 @@ func TestCertify(t *testing.T) {
 	if !bytes.Equal(read.File, c.File) || !read.Verified || read.Method != "monte carlo" || len(read.Units) == 0 {
 		t.Errorf("drawn elsewhere it is another certificate: %+v", read)
 	}
-	if delta, err := read.Verify(ctx, 50*time.Millisecond); err != nil || !(delta > 0 && delta < 0.02) {
-		t.Errorf("verified again: δ at most %g, %v", delta, err)
+	if v, err := read.Verify(ctx, 50*time.Millisecond); err != nil || !(v.Delta > 0 && v.Delta < 0.02) || v.Confidence != 0.98 || v.Samples == 0 {
+		t.Errorf("verified again: %+v, %v", v, err)
 	}
 	estimate, err := claim(t).Estimate(ctx)
 	if err != nil || estimate.Proven || !(math.Abs(math.Log(estimate.Multiplier/c.NoiseMultiplier)) < 0.1) {
@@ -163,9 +163,9 @@ func TestProven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delta, err := certificate.Verify(t.Context(), time.Second)
-	if err != nil || !(delta <= 1e-5) || len(certificate.Units) != 0 || math.Abs(certificate.NoiseMultiplier/want-1) > 1e-6 {
-		t.Errorf("σ = %g, want %g; δ %g, %v", certificate.NoiseMultiplier, want, delta, err)
+	v, err := certificate.Verify(t.Context(), time.Second)
+	if err != nil || !(v.Delta <= 1e-5) || v.Confidence != 1 || len(certificate.Units) != 0 || math.Abs(certificate.NoiseMultiplier/want-1) > 1e-6 {
+		t.Errorf("σ = %g, want %g; δ %g, %v", certificate.NoiseMultiplier, want, v.Delta, err)
 	}
 	c.MaxExamplesPerOwner = -1
 	if _, err := Certify(t.Context(), c, nil); err == nil {
@@ -227,8 +227,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, err = certificate.Verify(context.Background(), 10*time.Millisecond)
-	fmt.Printf("(%g, %g) is verified: %t; again: %v\n", certificate.Epsilon, certificate.Delta, certificate.Verified, err)
+	again, err := certificate.Verify(context.Background(), 10*time.Millisecond)
+	fmt.Printf("(%g, %g) is verified: %t; again with a probability of %g: %v\n",
+		certificate.Epsilon, certificate.Delta, certificate.Verified, again.Confidence, err)
 	// Output:
-	// (2, 0.01) is verified: true; again: <nil>
+	// (2, 0.01) is verified: true; again with a probability of 0.98: <nil>
 }

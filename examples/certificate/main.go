@@ -19,10 +19,10 @@ func main() {
 	strategy := must(mechanism.BSR(64, 4))
 	claim := privacy.Claim{Sampler: scheme, Strategy: strategy, Epsilon: 2, Delta: 1e-3, Samples: 50_000}
 	certificate := must(privacy.Certify(ctx, claim, nil))
-	delta := must(certificate.Verify(ctx, 100*time.Millisecond))
+	again := must(certificate.Verify(ctx, 100*time.Millisecond))
 	rmse := certificate.NoiseMultiplier * must(strategy.Error(mechanism.Prefix(64))).RMSE
-	fmt.Printf("σ = %.3f by %s; a δ of at most %.2g is seen again; prefix sums err by %.2f clip norms\n",
-		certificate.NoiseMultiplier, certificate.Method, delta, rmse)
+	fmt.Printf("σ = %.3f by %s; verified again: δ is at most %.2g with a probability of %g; prefix sums err by %.2f clip norms\n",
+		certificate.NoiseMultiplier, certificate.Method, again.Delta, again.Confidence, rmse)
 }
 
 func must[T any](x T, err error) T {

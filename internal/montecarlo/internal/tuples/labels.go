@@ -2,6 +2,7 @@ package tuples
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -161,7 +162,7 @@ type unroller struct {
 }
 
 // unroll follows all examples at once, in blocks of a number of steps.
-func unroll(l law, n, bands, block int) (*unrolled, error) {
+func unroll(ctx context.Context, l law, n, bands, block int) (*unrolled, error) {
 	u := &unroller{
 		unrolled: &unrolled{
 			law:   l,
@@ -180,7 +181,7 @@ func unroll(l law, n, bands, block int) (*unrolled, error) {
 	period := u.period()
 	listed := 0
 	for i := range n {
-		if err := u.step(i); err != nil {
+		if err := cmp.Or(ctx.Err(), u.step(i)); err != nil {
 			return nil, err
 		}
 		if len(u.next) > maxOfStep {

@@ -97,7 +97,7 @@ func New(ctx context.Context, l *sampling.Table, g *likelihood.Gram, theta int, 
 
 func newTable(ctx context.Context, l law, g *likelihood.Gram, theta int, o Options) (*Table, error) {
 	o.Block = max(1, o.Block)
-	u, err := unroll(l, g.Steps, g.Bands, o.Block)
+	u, err := unroll(ctx, l, g.Steps, g.Bands, o.Block)
 	if err != nil {
 		return nil, err
 	}
