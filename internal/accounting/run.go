@@ -193,7 +193,8 @@ func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (float64, er
 		}
 		return GaussianNoiseMultiplier(epsilon, delta*(1-2e-9), sens.Value)
 	case method == PLD || r.Majorized():
-		return pld.Calibrate(delta, r.leastNoiseMultiplier(), func(sigma float64) (float64, error) {
+		search := pld.Search{Least: r.leastNoiseMultiplier(), Start: 1, Step: 0.7, Width: 1e-6}
+		return search.Calibrate(delta, func(sigma float64) (float64, error) {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}

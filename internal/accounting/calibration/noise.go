@@ -10,9 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/pld"
-	"minsep/internal/bisect"
 	"minsep/internal/montecarlo"
-	"minsep/sampling"
 )
 
 // Claim is (Epsilon, Delta)-differential privacy of a run without a maximum batch size.
@@ -170,64 +168,40 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 		sigma, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
 		return Noise{Multiplier: sigma, Proven: true}, err
 	}
-	least := math.Log(pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner)) + 1e-9
-	excess := func(x float64) (float64, error) {
-		if x < least { // losses are not composed: δ is at most 1
-			return -math.Log(c.Delta), nil
-		}
-		composition, err := c.Compose(math.Exp(x))
+	search := pld.Search{
+		Least: pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner),
+		Start: start,
+		Step:  cmp.Or(step, Farthest/2),
+		Width: width,
+	}
+	sigma, err := search.Calibrate(c.Delta, func(sigma float64) (float64, error) {
+		composition, err := c.Compose(sigma)
 		if err != nil {
 			return 0, err
 		}
-		upper, err := composition.Delta(c.Epsilon)
-		return math.Log(max(upper, 1e-300) / c.Delta), err
-	}
-	x, found, err := root(excess, math.Log(start), cmp.Or(step, Farthest/2), width)
-	if err == nil && !found {
+		return composition.Delta(c.Epsilon)
+	})
+	if errors.Is(err, pld.ErrNotReached) {
 		err = fmt.Errorf("%w: no noise multiplier found", ErrNoEstimate)
 	}
-	return Noise{Multiplier: math.Exp(x), Proven: true}, err
-}
-
-// root is an upper end of the zero of a falling function of ln σ, at most width above the lower one.
-// It begins at x, and goes on by step. found is false if the function stays above 0.
-func root(excess func(x float64) (float64, error), x, step, width float64) (high float64, found bool, err error) {
-	low, up := bisect.Point{X: math.Inf(-1)}, bisect.Point{X: math.Inf(1)}
-	for math.IsInf(low.X, -1) || math.IsInf(up.X, 1) {
-		y, err := excess(x)
-		switch {
-		case err != nil:
-			return 0, false, err
-		case y <= 0:
-			up, x = bisect.Point{X: x, Y: y}, x-step
-		case math.IsInf(up.X, 1) && step > 8:
-			return 0, false, nil
-		default:
-			low, x = bisect.Point{X: x, Y: y}, x+step
-		}
-		step *= 2
-	}
-	_, end, err := bisect.Falling(excess, low, up, width, 0, width/3)
-	return end.X, true, err
+	return Noise{Multiplier: sigma, Proven: true}, err
 }
 
 // Compose composes the events of a run of independent events.
 func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
-	if periods, ok := c.Run.Allocations(sigma); ok {
-		return pld.Compose(periods, pld.Options{})
+	events, err := c.Run.Events(sigma)
+	if err != nil {
+		return nil, err
 	}
-	norms := c.Run.ColumnNorms()
-	each := pld.Release{NoiseMultiplier: sigma, Examples: c.Run.MaxExamplesPerOwner}
-	turns, minSep := 0, 1
-	switch s := c.Run.Sampler.Scheme().(type) {
-	case sampling.Poisson:
-		each.Prob, turns = s.Prob, s.Steps
-	case sampling.CyclicPoisson:
-		each.Prob, turns, minSep = s.Prob, (s.Steps+s.MinSep-1)/s.MinSep, s.MinSep
-	default:
-		return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)
+	options := pld.Options{}
+	if each, ok := events[0].Event.(pld.Release); ok {
+		steps := 0
+		for _, e := range events {
+			steps += e.Count
+		}
+		options = c.gridOf(each.Prob, sigma/each.Sensitivity, steps)
 	}
-	return pld.Compose(pld.Cyclic(each, norms, minSep), c.gridOf(each.Prob, sigma/norms[0], turns))
+	return pld.Compose(events, options)
 }
 
 // gridOf rounds losses so that the errors of all steps add up to about Narrow/2. A step's loss

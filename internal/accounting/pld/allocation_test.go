@@ -202,7 +202,7 @@ func TestAllocationGridsAreNested(t *testing.T) {
 // TestCalibrateAllocations: four epochs of 250 steps with independent noise need a noise multiplier
 // of at most .465 at (8, 1e-5); samples verified .473.
 func TestCalibrateAllocations(t *testing.T) {
-	sigma, err := Calibrate(1e-5, 0.1, func(sigma float64) (float64, error) {
+	sigma, err := fineSearch(0.1).Calibrate(1e-5, func(sigma float64) (float64, error) {
 		return deltaOf(t, []Step{{Allocation{250, 250, sigma, 1}, 4}}, Options{}, 8), nil
 	})
 	if err != nil || sigma > 0.465 || sigma < 0.46 {
@@ -224,7 +224,7 @@ func TestAllocationsOfNextToNoNoise(t *testing.T) {
 			}
 			last = delta
 		}
-		sigma, err := Calibrate(1e-5, 1e-3, func(sigma float64) (float64, error) {
+		sigma, err := fineSearch(1e-3).Calibrate(1e-5, func(sigma float64) (float64, error) {
 			a.NoiseMultiplier = sigma
 			return deltaOf(t, []Step{{a, 1}}, Options{}, 700), nil
 		})

@@ -45,7 +45,7 @@ func TestGoldenSigma(t *testing.T) {
 		t.Fatalf("%d cases, want 7", len(cases))
 	}
 	for _, c := range cases {
-		got, err := Calibrate(c.Delta, 0, func(sigma float64) (float64, error) {
+		got, err := fineSearch(0).Calibrate(c.Delta, func(sigma float64) (float64, error) {
 			return deltaOf(t, cyclic(c.PCyclic, c.N, c.B, sigma), Options{Grid: 1e-3}, c.Eps), nil
 		})
 		if err != nil || math.Abs(got/c.Sigma-1) > 3e-5 {
@@ -53,6 +53,9 @@ func TestGoldenSigma(t *testing.T) {
 		}
 	}
 }
+
+// fineSearch is from 1 on.
+func fineSearch(least float64) Search { return Search{Least: least, Start: 1, Step: 0.7, Width: 1e-6} }
 
 // TestCalibrateFromLeast: the least noise multiplier is the answer where it is enough, and what
 // needs more is found as without one, also where the least is above the first that is tried.
@@ -64,7 +67,7 @@ func TestCalibrateFromLeast(t *testing.T) {
 	}{
 		{1, 1, 3.7, 0}, {1, 1, 3.8, 3.8}, {1, 30000, .005, .005}, {300, 1, 1.5, 0}, {300, 30000, 1.5, 1.5},
 	} {
-		got, err := Calibrate(1e-5, c.least, func(sigma float64) (float64, error) {
+		got, err := fineSearch(c.least).Calibrate(1e-5, func(sigma float64) (float64, error) {
 			e := Release{Prob: 1, NoiseMultiplier: sigma, Sensitivity: 1, Examples: c.examples}
 			return deltaOf(t, []Step{{e, 1}}, Options{Grid: 3e-2}, c.epsilon), nil
 		})
@@ -98,7 +101,7 @@ func TestPublishedProduction(t *testing.T) {
 		if testing.Short() && c.minSep == 1 {
 			continue
 		}
-		got, err := Calibrate(1.301e-8, 0, func(sigma float64) (float64, error) {
+		got, err := fineSearch(0).Calibrate(1.301e-8, func(sigma float64) (float64, error) {
 			return deltaOf(t, cyclic(float64(c.minSep)*batch/examples, n, c.minSep, sigma), Options{Grid: c.grid}, 10), nil
 		})
 		if err != nil || math.Abs(got-c.want) > 1e-4 {

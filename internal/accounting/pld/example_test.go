@@ -23,9 +23,9 @@ func ExampleCompose() {
 
 // The noise multiplier of BandMF with cyclic Poisson sampling: 64 steps, 4 bands, a sixteenth of
 // the examples a step.
-func ExampleCalibrate() {
+func ExampleSearch() {
 	norms := slices.Repeat([]float64{1}, 64)
-	sigma, err := pld.Calibrate(1e-3, 0, func(sigma float64) (float64, error) {
+	sigma, err := pld.Search{Least: 0, Start: 1, Step: 0.7, Width: 1e-6}.Calibrate(1e-3, func(sigma float64) (float64, error) {
 		each := pld.Release{Prob: 0.25, NoiseMultiplier: sigma, Examples: 1}
 		c, err := pld.Compose(pld.Cyclic(each, norms, 4), pld.Options{})
 		if err != nil {
