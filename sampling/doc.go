@@ -33,7 +33,7 @@
 //
 //   - here, a file with its struct, guarantees, [Kind] and [Process], and its [Law], from which
 //     moments, losses and proofs follow; in spec.go a field of [Spec] and an entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params]
-//     with its line of [Parameters];
+//     with its tags;
 //   - package accounting, in scheme.go, its method, or the reason of its refusal, and its events;
 //   - package formation, only if its examples depend on each other;
 //   - docs: docs/schemes.md, docs/schemas, and docs/formulas.md and

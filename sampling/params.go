@@ -14,22 +14,23 @@ const DefaultScheme = "b-min-sep"
 
 // Params are a scheme and its parameters as a user gives them, in flags or in a plan. A zero value
 // stands for a parameter that is not given: either the batch size or the probability may be.
-// [Kinds] lists the schemes and the parameters of each, [Parameters] has the help text of each
-// parameter, and [Params.Spec] returns the scheme to run.
+// [Kinds] lists the schemes and the parameters of each. The tags flag and help of a field have the name
+// of its flag, which errors write with spaces and plans with underscores, and a line of help.
+// [Params.Spec] returns the scheme to run.
 type Params struct {
-	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
-	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
-	Sample            string  `json:"sample,omitempty"`             // unit that takes part: SampleExamples, the default, or SampleOwners
-	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // number that an owner brings each time, 1 to 2^20; with SampleOwners
-	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
-	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
-	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
-	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
-	Cold              bool    `json:"cold,omitempty"`               // b-min-sep from Algorithm 1 of arXiv 2602.09338 in place of Algorithm 2
-	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts of cyclic-poisson at random
-	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate batches to this many entries, at least 1; 0 for no truncation
-	Pad               bool    `json:"pad,omitempty"`                // fill batches up to MaxBatchSize
-	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner, at least 1; 0 for as many as MinSep allows
+	Scheme            string  `json:"scheme" flag:"scheme" help:"sampling scheme: the rule by which examples take part in steps"`                                                                            // a name of [Kinds]
+	Steps             int     `json:"steps" flag:"steps" help:"number of training steps"`                                                                                                                    // n, 1 to MaxSteps
+	Sample            string  `json:"sample,omitempty" flag:"sample" help:"the unit that takes part in steps: examples, the default, or owners; an owner then brings examples of its own"`                   // unit that takes part: SampleExamples, the default, or SampleOwners
+	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty" flag:"examples-per-owner" help:"with --sample owners: the number of examples that an owner brings each time it takes part, drawn afresh"` // number that an owner brings each time, 1 to 2^20; with SampleOwners
+	MinSep            int     `json:"min_sep,omitempty" flag:"min-sep" help:"least number of steps from one participation to the next; for balls-in-bins: steps of an epoch"`                                // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
+	EpochSteps        int     `json:"epoch_steps,omitempty" flag:"epoch-steps" help:"for epoch-min-sep and rotation: steps of an epoch, in place of a batch size, which is then examples / epoch-steps"`     // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
+	BatchSize         float64 `json:"batch_size,omitempty" flag:"batch-size" help:"expected batch size, in examples, or in owners with --sample owners; for fixed, the exact size"`                          // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
+	Prob              float64 `json:"prob,omitempty" flag:"prob" help:"probability that an available example takes part in a step, in place of a batch size"`                                                // p in (0, 1], instead of BatchSize
+	Cold              bool    `json:"cold,omitempty" flag:"cold" help:"for b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)"`                                                    // b-min-sep from Algorithm 1 of arXiv 2602.09338 in place of Algorithm 2
+	SecretPartition   bool    `json:"secret_partition,omitempty" flag:"secret-partition" help:"for cyclic-poisson: draw the part of each example at random; without it, the example's row decides"`          // draw the parts of cyclic-poisson at random
+	MaxBatchSize      int     `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, in owners with --sample owners"`                              // truncate batches to this many entries, at least 1; 0 for no truncation
+	Pad               bool    `json:"pad,omitempty" flag:"pad" help:"with --max-batch-size: fill smaller batches up to that size with rows of -1; the trainer counts their gradients as zero"`               // fill batches up to MaxBatchSize
+	MaxParticipations int     `json:"max_participations,omitempty" flag:"max-participations" help:"for fixed: let nobody take part more often than this"`                                                    // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 
 // Population holds the facts about the examples that turn a batch size into a probability.
@@ -37,71 +38,6 @@ type Population struct {
 	Examples      int64         // number of copies, at least 1; of one pool where the kind has Pools
 	Neighborhoods Neighborhoods // of the copies; used only where the kind's Owners are OwnersNeeded
 	Owners        OwnerSizes    // used only with SampleOwners
-}
-
-// Parameter describes one field of [Params] to users.
-type Parameter struct {
-	Name    string              // of its flag; errors write it with spaces, plans with underscores
-	Help    string              // one line
-	Zero    string              // the error for an explicit 0, as 0 stands for "not given"; "" where 0 is a value
-	Pointer func(p *Params) any // address of its field: a *string, *int, *float64 or *bool
-}
-
-// Parameters describes the fields of [Params], in their order.
-var Parameters = []Parameter{
-	{
-		"scheme",
-		"sampling scheme: the rule by which examples take part in steps",
-		"",
-		func(p *Params) any { return &p.Scheme },
-	},
-	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
-	{
-		"sample",
-		"the unit that takes part in steps: examples, the default, or owners; an owner then brings examples of its own",
-		"",
-		func(p *Params) any { return &p.Sample },
-	},
-	{
-		"examples-per-owner",
-		"with --sample owners: the number of examples that an owner brings each time it takes part, drawn afresh",
-		"must be at least 1",
-		func(p *Params) any { return &p.ExamplesPerOwner },
-	},
-	{"min-sep", "least number of steps from one participation to the next; for balls-in-bins: steps of an epoch",
-		"must be at least 1", func(p *Params) any { return &p.MinSep }},
-	{
-		"epoch-steps",
-		"for epoch-min-sep and rotation: steps of an epoch, in place of a batch size, which is then examples / epoch-steps",
-		"must be at least 1",
-		func(p *Params) any { return &p.EpochSteps },
-	},
-	{
-		"batch-size",
-		"expected batch size, in examples, or in owners with --sample owners; for fixed, the exact size",
-		"must be above 0",
-		func(p *Params) any { return &p.BatchSize },
-	},
-	{"prob", "probability that an available example takes part in a step, in place of a batch size",
-		"must be above 0 and at most 1", func(p *Params) any { return &p.Prob }},
-	{"cold", "for b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)",
-		"", func(p *Params) any { return &p.Cold }},
-	{
-		"secret-partition",
-		"for cyclic-poisson: draw the part of each example at random; without it, the example's row decides",
-		"",
-		func(p *Params) any { return &p.SecretPartition },
-	},
-	{"max-batch-size", "cut larger batches to a random subset of this size, in owners with --sample owners",
-		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
-	{
-		"pad",
-		"with --max-batch-size: fill smaller batches up to that size with rows of -1; the trainer counts their gradients as zero",
-		"",
-		func(p *Params) any { return &p.Pad },
-	},
-	{"max-participations", "for fixed: let nobody take part more often than this",
-		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
 }
 
 // Kind is the kind of scheme that p names, or a zero Kind if the name is unknown.
@@ -137,18 +73,18 @@ func (p Params) Validate() error {
 
 // checkTaken refuses parameters that belong to other schemes.
 func (p Params) checkTaken(c *param.Checker) {
-	for _, x := range Parameters {
+	for field, value := range reflect.ValueOf(p).Fields() {
 		var takers []string
+		name := field.Tag.Get("flag")
 		for _, k := range Kinds {
-			if slices.Contains(k.Takes, x.Name) {
+			if slices.Contains(k.Takes, name) {
 				takers = append(takers, k.Name)
 			}
 		}
-		value := reflect.ValueOf(x.Pointer(&p)).Elem()
 		if takers != nil && !value.IsZero() {
 			c.Require(
 				slices.Contains(takers, p.Scheme),
-				strings.ReplaceAll(x.Name, "-", " "),
+				strings.ReplaceAll(name, "-", " "),
 				value.Interface(),
 				"is for "+strings.Join(takers, " and ")+" only",
 			)

@@ -16,6 +16,7 @@ import (
 	"minsep/internal/planner"
 	"minsep/internal/words"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 func accountCommand(a *app) *cobra.Command {
@@ -62,9 +63,9 @@ published one, which is not proven: it is written to accounting.json, which is n
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	stage.Epsilon = math.NaN() // if it is not given: 0 is a claim
+	stage.Scheme = sampling.DefaultScheme
 	addFlags(f, &stage)
 	f.Lookup("epsilon").DefValue = "0"
-	addSchemeFlags(f, &stage.Params)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/words"
+	"minsep/sampling"
 )
 
 func formCommand(a *app) *cobra.Command {
@@ -33,8 +34,8 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 	a.addStageFlags(c)
 	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
+	stage.Scheme = sampling.DefaultScheme
 	addFlags(f, &stage)
-	addSchemeFlags(f, &stage.Params)
 	return c
 }
 

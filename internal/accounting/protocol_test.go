@@ -175,26 +175,17 @@ func TestReleaseRule(t *testing.T) {
 	for name, c := range map[string]struct {
 		tallies []Tally
 		want    int
-		states  string // of the four candidates
 	}{
-		"nothing was run":              {nil, 3, "uuur"},
-		"all accepted":                 {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, good), tally(2, 0, good), tally(2, 1, good)}, 0, "raaa"},
-		"a gap":                        {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, bad), tally(2, 0, good), tally(2, 1, good)}, 2, "uxra"},
-		"one direction only":           {[]Tally{tally(2, 0, good)}, 3, "uuur"},
-		"smaller ones without larger":  {[]Tally{tally(1, 0, good), tally(1, 1, good)}, 3, "uuur"},
-		"rejected in direction Q only": {[]Tally{tally(2, 0, good), tally(2, 1, bad)}, 3, "uuxr"},
+		"nothing was run":              {nil, 3},
+		"all accepted":                 {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, good), tally(2, 0, good), tally(2, 1, good)}, 0},
+		"a gap":                        {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, bad), tally(2, 0, good), tally(2, 1, good)}, 2},
+		"one direction only":           {[]Tally{tally(2, 0, good)}, 3},
+		"smaller ones without larger":  {[]Tally{tally(1, 0, good), tally(1, 1, good)}, 3},
+		"rejected in direction Q only": {[]Tally{tally(2, 0, good), tally(2, 1, bad)}, 3},
 	} {
 		r, err := p.Release(c.tallies)
 		if err != nil || r.Candidate != c.want {
 			t.Errorf("%s: released %+v, want candidate %d, %v", name, r, c.want, err)
-		}
-		outcomes, err := p.Outcomes(c.tallies)
-		states := ""
-		for _, o := range outcomes {
-			states += map[string]string{StateReleased: "r", StateAccepted: "a", StateRejected: "x", StateUntried: "u"}[o.State]
-		}
-		if err != nil || states != c.states {
-			t.Errorf("%s: the candidates are %s, want %s, %v", name, states, c.states, err)
 		}
 	}
 	short := tally(2, 0, good)
@@ -206,9 +197,6 @@ func TestReleaseRule(t *testing.T) {
 		t.Error("a trial was counted twice")
 	}
 	p.Candidates = p.Candidates[:3]
-	if o, err := p.Outcomes([]Tally{tally(2, 0, good), tally(2, 1, bad)}); err != nil || o[2].State != StateRejected || len(o[2].Verdicts) != 2 || o[1].State != StateUntried {
-		t.Errorf("nothing is released: %+v, %v", o, err)
-	}
 	_, err := p.Release([]Tally{tally(2, 0, good), tally(2, 1, bad)})
 	var nv *NotVerifiedError
 	if !errors.As(err, &nv) || !errors.Is(err, ErrNotVerified) || nv.NoiseMultiplier != 0.7 || !strings.Contains(err.Error(), "direction Q") {
