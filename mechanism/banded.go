@@ -98,11 +98,7 @@ type bandedObjective struct {
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
 	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, grad: make([]float64, n*(m+1))}
-	if a.isRecursive() {
-		o.errors = &bandedCovariance{a: a, n: n, m: m, rows: o.rows, tape: new(covarianceTape)}
-	} else {
-		o.errors = &bandedRows{a: a, n: n, m: m, rows: o.rows}
-	}
+	o.errors = newRowErrors(a, o.rows)
 	return o
 }
 

@@ -35,17 +35,24 @@ func (a *Workload) checkRowWork(bands int) error {
 	return nil
 }
 
-// newToeplitzRows does the work of newToeplitzError for a workload that is evaluated row by row.
+// mostRowEntries is the largest number of entries of the rows of C: with all that backward needs they
+// take some 2 GB.
+const mostRowEntries = 1 << 25
+
+// newToeplitzRows does the work of newToeplitzError by the rows of C.
 func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, error) {
 	if err := a.checkRowWork(bands); err != nil {
 		return nil, err
 	}
 	n, width := a.Steps, max(2, bands)
-	e := &bandedRows{a: a, n: n, m: width - 1, rows: make([]float64, n*width)}
-	byRow := make([]float64, n*width)
+	if n*width > mostRowEntries {
+		return nil, errTooLarge("steps times bands", n*width, mostRowEntries)
+	}
+	rows, byRow := make([]float64, n*width), make([]float64, n*width)
+	e := newRowErrors(a, rows)
 	return func(c, grad []float64) float64 {
 		for i := range n {
-			copy(e.rows[i*width:(i+1)*width], c[:min(len(c), i+1)])
+			copy(rows[i*width:(i+1)*width], c[:min(len(c), i+1)])
 		}
 		total := 0.0
 		for _, v := range e.forward() {
@@ -63,6 +70,15 @@ func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, e
 		}
 		return math.Log(total / float64(n))
 	}, nil
+}
+
+// newRowErrors returns the errors for a workload, with room for the rows of C.
+func newRowErrors(a *Workload, rows []float64) rowErrors {
+	n, m := a.Steps, len(rows)/a.Steps-1
+	if a.isRecursive() {
+		return &bandedCovariance{a: a, n: n, m: m, rows: rows, tape: new(covarianceTape)}
+	}
+	return &bandedRows{a: a, n: n, m: m, rows: rows}
 }
 
 // bandedRows are rowErrors for any workload, row by row in O(n²·m) (arXiv 2405.15913, Algorithm 3):

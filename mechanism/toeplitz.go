@@ -115,7 +115,7 @@ func minimizeColumn(
 //
 // For a Toeplitz workload an evaluation takes O(m·bands), where m ≤ n is the number of terms until
 // C⁻¹a has converged to its limit in double precision (arXiv 2405.15913, Appendix I, without its
-// approximation). For learning rates that change it takes O(n·bands), and for a matrix O(n²·bands);
+// approximation). For learning rates that change it takes O(n·bands²), and for a matrix O(n²·bands);
 // if that is too much, the error wraps ErrTooLarge. The objective of these two must be the mean.
 func newToeplitzError(p Problem, bands int) (func(c, grad []float64) float64, error) {
 	a := p.Workload
@@ -128,8 +128,6 @@ func newToeplitzError(p Problem, bands int) (func(c, grad []float64) float64, er
 			Value: p.Objective,
 			Rule:  "must be mean for a Toeplitz strategy and a workload " + a.form(),
 		}
-	case a.isRecursive():
-		return newAutoregression(a, bands).logError, nil
 	}
 	return newToeplitzRows(a, bands)
 }
