@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,43 +48,44 @@ func TestPythonPackage(t *testing.T) {
 		t.Skip("builds the command and a wheel: not with -short")
 	}
 	python := pythonWith(t, "numpy")
-	tests, err := filepath.Abs("../python/tests")
+	source, err := filepath.Abs("../python/tests")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(tests, filepath.Join(dir, "tests")); err != nil {
+	if err := os.Symlink(source, filepath.Join(dir, "tests")); err != nil {
 		t.Fatal(err)
 	}
 	site, bin := newWheel(t, python), buildCommand(t)
-	// NumPy's run has every module, and these need a framework.
-	of := map[string][]string{
-		"numpy": {"discover", "-v", "-t", ".", "-s", "tests"},
-		"jax":   {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_mesh", "tests.test_optax", "tests.test_owners", "tests.test_types"},
-		"torch": {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_noise", "tests.test_owners", "tests.test_types"},
-		"hf":    {"-v", "tests.test_private", "tests.test_layers", "tests.test_processes", "tests.test_hf"},
-	}
-	for framework, modules := range of {
+	// NumPy's run has every test, and each framework's those that were skipped for want of a package until then.
+	tests := []string{"discover", "-t", ".", "-s", "tests"}
+	for _, framework := range []string{"numpy", "jax", "torch", "hf"} {
 		t.Run(framework, func(t *testing.T) {
 			python := python
 			if framework != "numpy" {
 				python = needTrainer(t, framework)
 			}
-			cmd := exec.Command(python, append([]string{"-m", "unittest"}, modules...)...)
+			cmd := exec.Command(python, append([]string{"-m", "unittest", "-v"}, tests...)...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "MINSEP_COMMAND="+bin, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", python, err, out)
 			}
-			for line := range strings.Lines(string(out)) {
-				if strings.Contains(line, "skipped '") {
-					t.Log(strings.TrimSpace(line))
-				}
+			tests = nil
+			for _, m := range skippedTest.FindAllStringSubmatch(string(out), -1) {
+				tests = append(tests, m[1])
 			}
+			t.Logf("these tests need other packages: %q", tests)
 		})
+		if len(tests) == 0 {
+			t.Fatalf("%s: no test was skipped for want of a package: which are the others' tests?", framework)
+		}
 	}
 }
+
+// skippedTest matches what unittest says of a test that needs a package.
+var skippedTest = regexp.MustCompile(`(?m)^\w+ \((tests[\w.]+)\)(?:\n.*)? \.\.\. skipped '.* not installed'$`)
 
 // needTrainer returns the Python with the packages of a framework, and skips the test by their
 // name where they are not.

@@ -169,8 +169,8 @@ class Jax(runs.Case):
         reader = runs.Reader(run, params)
         transform = ours.privatizer(run, reader.noise)
         state = transform.init(params)
+        total = ours.clip_and_sum({"w": jax.numpy.ones((2, 11, 3))}, run.clip_norm, run.grid)
         for t in range(20):
-            total = ours.clip_and_sum({"w": jax.numpy.ones((2, 11, 3))}, run.clip_norm, run.grid)
             reader.guard.take(t)
             mean, state = transform.update(total, state)
             want = (np.asarray(total["w"]) * run.grid + run.noise(t).reshape(11, 3)) / run.expected_batch_size

@@ -286,24 +286,24 @@ class Frameworks(runs.Case):
 
     def two(self, program):
         env = dict(os.environ, XLA_FLAGS="--xla_cpu_multi_thread_eigen=false", OMP_NUM_THREADS="1")
-        for name, step, said in ("agree", "0", [["took 20"]] * 2), ("differ", "rank", [["refused"]] * 2):
-            path, address = runs.make_noisy(self.folder / name, 20, 34), f"127.0.0.1:{free_port()}"
-            processes = [
-                subprocess.Popen([sys.executable, "-c", program.format(path=str(path), key=str(runs.key()), address=address, rank=rank, step=step)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                for rank in range(2)
-            ]
-            found = [p.communicate(timeout=300) for p in processes]
-            self.assertEqual([out.strip().splitlines()[-1:] for out, _ in found], said, [err for _, err in found])
+        paths, address = [str(runs.make_noisy(self.folder / name, 20, 34)) for name in ("agree", "differ")], f"127.0.0.1:{free_port()}"
+        processes = [
+            subprocess.Popen([sys.executable, "-c", program.format(paths=paths, key=str(runs.key()), address=address, rank=rank)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for rank in range(2)
+        ]
+        found = [p.communicate(timeout=300) for p in processes]
+        self.assertEqual([out.strip().splitlines()[-2:] for out, _ in found], [["took 20", "refused"]] * 2, [err for _, err in found])
 
     body = """
-run = minsep.Run({path!r})
-guard = minsep.StepGuard(run, rank={rank}, ranks=2, gather=dp.gather)
-noise = minsep.read_noise(run, guard=guard, shard={rank}, shards=2, key={key!r})
-guard.next_step = (lambda rank: {step})({rank})
-try:
-    print("took", len([noise.step(t) for t in guard]))
-except minsep.TrainingError as err:
-    print("refused" if "host 0 at step 0; host 1 at step 1" in str(err) else err)
+for path, step in zip({paths}, (0, {rank})):
+    run = minsep.Run(path)
+    guard = minsep.StepGuard(run, rank={rank}, ranks=2, gather=dp.gather)
+    noise = minsep.read_noise(run, guard=guard, shard={rank}, shards=2, key={key!r})
+    guard.next_step = step
+    try:
+        print("took", len([noise.step(t) for t in guard]))
+    except minsep.TrainingError as err:
+        print("refused" if "host 0 at step 0; host 1 at step 1" in str(err) else err)
 """
 
     @runs.needs("torch")
