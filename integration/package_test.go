@@ -58,27 +58,27 @@ func TestPythonPackage(t *testing.T) {
 	}
 	site, bin := newWheel(t, python), buildCommand(t)
 	// NumPy's run has every test, and each framework's those that were skipped for want of a package until then.
-	tests := []string{"discover", "-t", ".", "-s", "tests"}
+	tests := []string{"discover", "-v", "-t", ".", "-s", "tests"}
 	for _, framework := range []string{"numpy", "jax", "torch", "hf"} {
 		t.Run(framework, func(t *testing.T) {
 			python := python
 			if framework != "numpy" {
 				python = needTrainer(t, framework)
 			}
-			cmd := exec.Command(python, append([]string{"-m", "unittest", "-v"}, tests...)...)
+			cmd := exec.Command(python, append([]string{"-m", "unittest"}, tests...)...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "MINSEP_COMMAND="+bin, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", python, err, out)
 			}
-			tests = nil
+			tests = []string{"-v"}
 			for _, m := range skippedTest.FindAllStringSubmatch(string(out), -1) {
 				tests = append(tests, m[1])
 			}
-			t.Logf("these tests need other packages: %q", tests)
+			t.Logf("these tests need other packages: %q", tests[1:])
 		})
-		if len(tests) == 0 {
+		if len(tests) == 1 {
 			t.Fatalf("%s: no test was skipped for want of a package: which are the others' tests?", framework)
 		}
 	}

@@ -51,7 +51,7 @@ func cluster(t *testing.T, binary string) (*flink.Cluster, []string) {
 // TestCluster runs every pipeline on two TaskManagers, each with worker processes of its own.
 func TestCluster(t *testing.T) {
 	k, flags := cluster(t, build(t, "minsep/cmd/minsep"))
-	allPipelines(t, k, flags)
+	allPipelines(t, k, flags, false)
 	if n := restarts(t, k); n != 0 {
 		t.Errorf("%d jobs began again without a fault: look at %s", n, k.Logs())
 	}

@@ -50,7 +50,7 @@ func TestClusterExternal(t *testing.T) {
 	program := build(t, "minsep/cmd/minsep")
 	k, _ := cluster(t, program)
 	flags := poolOf(t, k, program)
-	allPipelines(t, k, flags)
+	allPipelines(t, k, flags, false)
 	if n := restarts(t, k); n != 0 {
 		t.Errorf("%d jobs began again without a fault: look at %s", n, k.Logs())
 	}
