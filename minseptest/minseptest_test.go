@@ -14,6 +14,7 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/minseptest"
 	"minsep/sampling"
 	"minsep/transforms"
@@ -58,10 +59,7 @@ func TestTraining(t *testing.T) {
 		shards int
 		size   float64
 	}{{1, 20}, {5, 20}, {1, 21}} {
-		run, err := batches(t.TempDir(), c.shards, c.size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(batches(t.TempDir(), c.shards, c.size))(t)
 		runs = append(runs, run)
 	}
 	if err := minseptest.SameBatches(t.Context(), runs[0], runs[1]); err != nil {
@@ -73,10 +71,7 @@ func TestTraining(t *testing.T) {
 	if _, err := minseptest.Training(filepath.Dir(runs[0])); err == nil {
 		t.Error("a second training in a folder")
 	}
-	found, err := inspect.Directory(t.Context(), runs[0], inspect.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(inspect.Directory(t.Context(), runs[0], inspect.Options{}))(t)
 	if text := fmt.Sprintf("%+v", found); !strings.Contains(text, "may serve no training") {
 		t.Errorf("the inspection does not say that it is for a test: %s", text)
 	}

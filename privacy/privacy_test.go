@@ -14,15 +14,13 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
 
 func claim(t testing.TB) Claim {
-	strategy, err := mechanism.Toeplitz(16, []float64{0.8, 0.6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.Toeplitz(16, []float64{0.8, 0.6}))(t)
 	return Claim{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 16, MinSep: 4, WarmStart: true}}, Strategy: strategy, Epsilon: 1, Delta: 1e-2, Samples: 40_000}
 }
 
@@ -57,22 +55,11 @@ func elsewhere(ctx context.Context, protocol []byte, units [][]byte) (sums [][]b
 // when it is verified again; one that says more than its sums, or has other sums, does not.
 func TestCertify(t *testing.T) {
 	ctx := t.Context()
-	c, err := Certify(ctx, claim(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := Certify(ctx, claim(t), elsewhere)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := json.Marshal(there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Certify(ctx, claim(t), nil))(t)
+	there := must.Get(Certify(ctx, claim(t), elsewhere))(t)
+	kept := must.Get(json.Marshal(there))(t)
 	var read Certificate
-	if err := json.Unmarshal(kept, &read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(kept, &read))
 	if !bytes.Equal(read.File, c.File) || !read.Verified || read.Method != "monte carlo" || len(read.Units) == 0 {
 		t.Errorf("drawn elsewhere it is another certificate: %+v", read)
 	}
@@ -89,9 +76,7 @@ func TestCertify(t *testing.T) {
 		"its file":   func(c *Certificate) { c.File = bytes.Replace(c.File, []byte("0.01"), []byte("0.02"), 1) },
 		"its sums": func(c *Certificate) {
 			var e ledger.Entry
-			if err := json.Unmarshal(c.Units[0], &e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(c.Units[0], &e))
 			clear(e.Result.Sums)
 			c.Units[0], _ = json.Marshal(e)
 		},
@@ -100,9 +85,7 @@ func TestCertify(t *testing.T) {
 		},
 	} {
 		var forged Certificate
-		if err := json.Unmarshal(kept, &forged); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(kept, &forged))
 		forge(&forged)
 		if _, err := forged.Verify(ctx, time.Millisecond); err == nil {
 			t.Errorf("%s: was verified", name)
@@ -143,10 +126,7 @@ func TestNotVerified(t *testing.T) {
 	}
 	c = claim(t)
 	c.Earlier = rejected.Earlier
-	again, err := Certify(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(Certify(t.Context(), c, nil))(t)
 	if !strings.Contains(string(again.Protocol), rejected.Earlier[0].ProtocolSHA256) {
 		t.Error("the next protocol does not count the one that was rejected")
 	}
@@ -155,14 +135,8 @@ func TestNotVerified(t *testing.T) {
 // TestProven: a closed form needs no samples, and is the least noise that a Gaussian needs.
 func TestProven(t *testing.T) {
 	c := Claim{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 8, MinSep: 8}}, Strategy: mechanism.Identity(8), Epsilon: 1, Delta: 1e-5}
-	certificate, err := Certify(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := accounting.GaussianNoiseMultiplier(1, 1e-5, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(Certify(t.Context(), c, nil))(t)
+	want := must.Get(accounting.GaussianNoiseMultiplier(1, 1e-5, 1))(t)
 	v, err := certificate.Verify(t.Context(), time.Second)
 	if err != nil || !(v.Delta <= 1e-5) || v.Confidence != 1 || len(certificate.Units) != 0 || math.Abs(certificate.NoiseMultiplier/want-1) > 1e-6 {
 		t.Errorf("σ = %g, want %g; δ %g, %v", certificate.NoiseMultiplier, want, v.Delta, err)
@@ -181,18 +155,12 @@ func TestOwnStrategy(t *testing.T) {
 		return func(i int) []float64 { return []float64{second, 0.8}[max(0, 1-i):] }
 	}
 	own := func(second float64) *mechanism.Strategy {
-		s, err := mechanism.FromRows(16, rows(second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(mechanism.FromRows(16, rows(second)))(t)
 		return s
 	}
 	c := claim(t)
 	c.NoiseMultiplier = 1.3
-	family, err := Certify(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	family := must.Get(Certify(t.Context(), c, nil))(t)
 	c.Strategy = own(0.6)
 	same, err := Certify(t.Context(), c, nil)
 	if err != nil || same.NoiseMultiplier != family.NoiseMultiplier || same.Method != family.Method {
@@ -203,10 +171,7 @@ func TestOwnStrategy(t *testing.T) {
 		t.Errorf("a negative entry: %v", err)
 	}
 	c = Claim{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 16, MinSep: 1}}, Strategy: own(-0.6), Epsilon: 1, Delta: 1e-5}
-	fixed, err := Certify(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixed := must.Get(Certify(t.Context(), c, nil))(t)
 	// Contributions of alternating signs meet in every row: ±(.8 + .6), and .8 in the first.
 	want, err := accounting.GaussianNoiseMultiplier(1, 1e-5, math.Sqrt(0.8*0.8+15*1.4*1.4))
 	if err != nil || math.Abs(fixed.NoiseMultiplier/want-1) > 1e-6 {

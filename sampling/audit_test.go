@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/sampling"
 )
@@ -11,10 +12,7 @@ import (
 // formed draws the batches of an independent scheme for examples of one or two copies each.
 func formed(t *testing.T, s sampling.Independent, copies []uint32) [][]int64 {
 	t.Helper()
-	root, err := stream.ParseRoot([]byte("the key of the tests of an audit"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ParseRoot([]byte("the key of the tests of an audit")))(t)
 	src := stream.NewSource(root.Key(stream.RunID{1}, [32]byte{}, "audit"))
 	sampler := s.Process().Sampler(src)
 	batches := make([][]int64, s.NumSteps())
@@ -68,10 +66,7 @@ func TestAuditPassesSoundBatches(t *testing.T) {
 // TestAuditOfLaws: the steps of a law have rates of their own, and nobody takes part on the first day.
 func TestAuditOfLaws(t *testing.T) {
 	const examples = 2000
-	table, err := weekly(0.2).Tabulate(30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(weekly(0.2).Tabulate(30))(t)
 	spec, of := sampling.Spec{Law: table}, sampling.Audited{Examples: examples}
 	batches := formed(t, table, ones(examples))
 	if broken := audit(spec, of, batches); broken != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -131,10 +132,7 @@ func TestParamsOfOwners(t *testing.T) {
 		// The scheme is that of as many examples as there are owners.
 		q := p
 		q.Sample, q.ExamplesPerOwner = "", 0
-		want, err := q.Spec(sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(q.Spec(sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}}))(t)
 		if got := spec.ExpectedBatchSize(population); got != want.ExpectedBatchSize(sampling.Population{Examples: 1000}) {
 			t.Errorf("%s: expected batch size %v", name, got)
 		}
@@ -343,9 +341,6 @@ func TestAuditFindsEachFaultOfOwners(t *testing.T) {
 }
 
 func jsonOf(t *testing.T, spec sampling.Spec) string {
-	b, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(spec))(t)
 	return string(b)
 }

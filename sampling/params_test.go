@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -152,9 +153,7 @@ func TestParamsRefuse(t *testing.T) {
 	} {
 		p := kindParams[c.scheme]
 		p.Scheme = c.scheme
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Validate())
 		c.change(&p)
 		err := p.Validate()
 		var bad *sampling.ParamError

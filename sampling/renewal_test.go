@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -162,10 +163,7 @@ func TestCertainMoments(t *testing.T) {
 
 func tableOf(t *testing.T, s sampling.Scheme) *sampling.Table {
 	t.Helper()
-	table, err := sampling.TableOf(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(sampling.TableOf(s))(t)
 	return table
 }
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -134,14 +135,9 @@ func TestTablesAreTheirLaws(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			comparePatterns(t, fmt.Sprintf("%s of %d steps", name, n), tablePatterns(table), lawPatterns(l, n))
-			data, err := json.Marshal(table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(json.Marshal(table))(t)
 			var read sampling.Table
-			if err := json.Unmarshal(data, &read); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(data, &read))
 			if err := read.Validate(); err != nil || read.Hash() != table.Hash() || !reflect.DeepEqual(&read, table) {
 				t.Errorf("%s: the table that is read is another one, or %v", name, err)
 			}
@@ -205,10 +201,7 @@ func TestDraws(t *testing.T) {
 			}
 		}
 		for name, l := range laws {
-			table, err := l.Tabulate(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := must.Get(l.Tabulate(n))(t)
 			if err := stattest.Distribution(patterns(table, name+" tabulated", n, examples), lawPatterns(l, n)); err != nil {
 				t.Errorf("%s, its table: %v", name, err)
 			}
@@ -225,10 +218,7 @@ func TestDraws(t *testing.T) {
 // TestLongTables: waits of thousands of steps, through many segments.
 func TestLongTables(t *testing.T) {
 	const steps, draws = 5000, 20000
-	table, err := sampling.BMinSep{Prob: 0.002, Steps: steps, MinSep: 100}.Law().Tabulate(steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(sampling.BMinSep{Prob: 0.002, Steps: steps, MinSep: 100}.Law().Tabulate(steps))(t)
 	source := stream.NewSource(stream.PublicKey("table", []byte("long")))
 	sampler := table.Process().Sampler(source)
 	var first, second []float64
@@ -267,10 +257,7 @@ func TestTableSizes(t *testing.T) {
 		"bins":      {sampling.BallsInBins{Steps: 5000, Period: 50}.Law(), 5000, 1},
 		"weekly":    {weekly(0.2), 100, 3}, // the first day, a week with one state, and later days with two
 	} {
-		table, err := c.law.Tabulate(c.steps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(c.law.Tabulate(c.steps))(t)
 		if len(table.Rows) != c.rows {
 			t.Errorf("%s: %d different steps, want %d", name, len(table.Rows), c.rows)
 		}
@@ -334,10 +321,7 @@ func TestTablesRefused(t *testing.T) {
 		"a start of none": func(t *sampling.Table) { t.Starts[0].State = 77 },
 		"an early start":  func(t *sampling.Table) { t.Starts[0].Step = -1 },
 	} {
-		table, err := weekly(0.2).Tabulate(20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(weekly(0.2).Tabulate(20))(t)
 		before := table.Hash()
 		harm(table)
 		if table.Validate() == nil {

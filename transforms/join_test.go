@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -60,14 +61,12 @@ func TestJoin(t *testing.T) {
 		taken.parts, taken.rows, entries.list = nil, map[string]Row[int64]{}, nil
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, newTraining(t), limits)
-		beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
-		b := must[Batches](t)(SampleBatches(s, Sampling{Params: c.params, Shards: c.shards}, e))
-		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
+		b := must.Get(SampleBatches(s, Sampling{Params: c.params, Shards: c.shards}, e))(t)
+		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		records := beam.ParDo(s, recordOf, beam.CreateList(s, numbers(people)))
-		beam.ParDo0(s, takeEntry, must[beam.PCollection](t)(b.Join(s, records)))
-		if _, err := beam.Run(t.Context(), c.runner, p); err != nil {
-			t.Fatal(err)
-		}
+		beam.ParDo0(s, takeEntry, must.Get(b.Join(s, records))(t))
+		must.Get(beam.Run(t.Context(), c.runner, p))(t)
 		steps := together(t, taken.parts, 0)
 		var want []entry
 		for _, part := range taken.parts {

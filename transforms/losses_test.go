@@ -10,6 +10,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/privacy"
 	"minsep/sampling"
@@ -31,7 +32,7 @@ func takeSums(b []byte) {
 // TestCertifyOnRunner: samples that workers draw give the certificate of those drawn here.
 func TestCertifyOnRunner(t *testing.T) {
 	claim := privacy.Claim{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 16, MinSep: 4}}, Strategy: mechanism.Identity(16), Epsilon: 1, Delta: 1e-2, Samples: 30_000}
-	here := must[*privacy.Certificate](t)(privacy.Certify(t.Context(), claim, nil))
+	here := must.Get(privacy.Certify(t.Context(), claim, nil))(t)
 	if len(here.Units) == 0 {
 		t.Fatal("the claim needs no samples")
 	}
@@ -41,7 +42,7 @@ func TestCertifyOnRunner(t *testing.T) {
 		"SumLosses": func(ctx context.Context, protocol []byte, units [][]byte) ([][]byte, error) {
 			takenSums.all = nil
 			p, s := beam.NewPipelineWithRoot()
-			beam.ParDo0(s, takeSums, must[beam.PCollection](t)(SumLosses(s, protocol, beam.CreateList(s, units))))
+			beam.ParDo0(s, takeSums, must.Get(SumLosses(s, protocol, beam.CreateList(s, units)))(t))
 			err := beamx.Run(ctx, p)
 			return takenSums.all, err
 		},

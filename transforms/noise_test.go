@@ -14,6 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
@@ -35,22 +36,20 @@ func takeBlock(b NoiseBlock) {
 
 func noiseConfig(t testing.TB) NoiseParams {
 	t.Helper()
-	return NoiseParams{Strategy: must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps, 4)), Coordinates: 100, NoiseMultiplier: .75, ClipNorm: 1}
+	return NoiseParams{Strategy: must.Get(mechanism.BSR(scheme.Steps, 4))(t), Coordinates: 100, NoiseMultiplier: .75, ClipNorm: 1}
 }
 
 // noiseOf returns the noise of a training by step.
 func noiseOf(t *testing.T, runner string, l NoiseLayout) [][]float32 {
 	t.Helper()
 	p, s := beam.NewPipelineWithRoot()
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
-	made := must[beam.PCollection](t)(Noise(t.Context(), s, b, noiseConfig(t), l))
+	b := must.Get(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))(t)
+	made := must.Get(Noise(t.Context(), s, b, noiseConfig(t), l))(t)
 	beam.ParDo0(s, takeBlock, beam.Reshuffle(s, made))
 	var steps [][]float32
 	for range 2 { // a bundle that is repeated makes the same noise
 		blocks.list = nil
-		if _, err := beam.Run(t.Context(), runner, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(beam.Run(t.Context(), runner, p))(t)
 		slices.SortFunc(blocks.list, func(a, b NoiseBlock) int {
 			return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.First, b.First))
 		})
@@ -102,10 +101,10 @@ func TestNoise(t *testing.T) {
 // written.
 func TestNoiseRefuses(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
-	bounded := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, examples(t, s, newTraining(t), limits)))
+	b := must.Get(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))(t)
+	bounded := must.Get(SampleBatches(s, Sampling{Params: scheme}, examples(t, s, newTraining(t), limits)))(t)
 	short, none := noiseConfig(t), noiseConfig(t)
-	short.Strategy = must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps-1, 4))
+	short.Strategy = must.Get(mechanism.BSR(scheme.Steps-1, 4))(t)
 	none.Strategy = nil
 	for _, c := range []struct {
 		b    Batches
@@ -133,24 +132,18 @@ func TestWriteNoise(t *testing.T) {
 	training := newTraining(t)
 	p, s := beam.NewPipelineWithRoot()
 	e := examples(t, s, training, limits)
-	if err := e.Write(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := beam.Run(t.Context(), "direct", p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Write(t.Context(), s))
+	must.Get(beam.Run(t.Context(), "direct", p))(t)
 	p, s = beam.NewPipelineWithRoot()
-	e = must[Examples](t)(ReadTable(t.Context(), s, training, filepath.Join(training.dir, manifest.BoundedFolder)))
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
-	must[beam.PCollection](t)(b.Write(t.Context(), s))
-	must[beam.PCollection](t)(WriteNoise(t.Context(), s, b, noiseConfig(t), NoiseFiles{Shards: 3}))
+	e = must.Get(ReadTable(t.Context(), s, training, filepath.Join(training.dir, manifest.BoundedFolder)))(t)
+	b := must.Get(SampleBatches(s, Sampling{Params: scheme}, e))(t)
+	must.Get(b.Write(t.Context(), s))(t)
+	must.Get(WriteNoise(t.Context(), s, b, noiseConfig(t), NoiseFiles{Shards: 3}))(t)
 	var indexes [2]*manifest.Index
 	folder := filepath.Join(training.dir, manifest.NoiseFolder)
 	for i, runner := range []string{"prism", "direct"} {
-		if _, err := beam.Run(t.Context(), runner, p); err != nil {
-			t.Fatal(err)
-		}
-		indexes[i] = must[*manifest.Index](t)(manifest.Read(t.Context(), folder))
+		must.Get(beam.Run(t.Context(), runner, p))(t)
+		indexes[i] = must.Get(manifest.Read(t.Context(), folder))(t)
 		if err := indexes[i].Verify(t.Context(), folder); err != nil {
 			t.Error(err)
 		}
@@ -158,8 +151,8 @@ func TestWriteNoise(t *testing.T) {
 	if !slices.Equal(indexes[0].Files, indexes[1].Files) || len(indexes[0].Files) != 4 {
 		t.Errorf("files %v, then %v", indexes[0].Files, indexes[1].Files)
 	}
-	recipe := must[*noise.Recipe](t)(stages.ReadRecipe(t.Context(), filepath.Join(folder, manifest.RecipeFile)))
-	batches := must[*manifest.Batches](t)(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))
+	recipe := must.Get(stages.ReadRecipe(t.Context(), filepath.Join(folder, manifest.RecipeFile)))(t)
+	batches := must.Get(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))(t)
 	want := manifest.BoundedExamples(batches.Index.Inputs[manifest.BoundedFolder])
 	if got := recipe.Params.Training; got.Examples != want || !got.Known() || recipe.RunID.String() != training.RunID() {
 		t.Errorf("the noise is for %+v, run %v; want %s", got, recipe.RunID, want)
@@ -172,15 +165,11 @@ func TestNoiseOfPairs(t *testing.T) {
 	training := newTraining(t)
 	p, s := beam.NewPipelineWithRoot()
 	e := examples(t, s, training, limits)
-	if err := e.Write(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
+	must.Do(t, e.Write(t.Context(), s))
+	b := must.Get(SampleBatches(s, Sampling{Params: scheme}, e))(t)
 	blocks.list = nil
-	beam.ParDo0(s, takeBlock, must[beam.PCollection](t)(Noise(t.Context(), s, b, noiseConfig(t), NoiseLayout{})))
-	if _, err := beam.Run(t.Context(), "prism", p); err != nil {
-		t.Fatal(err)
-	}
+	beam.ParDo0(s, takeBlock, must.Get(Noise(t.Context(), s, b, noiseConfig(t), NoiseLayout{}))(t))
+	must.Get(beam.Run(t.Context(), "prism", p))(t)
 	values := 0
 	for _, b := range blocks.list {
 		values += len(b.Values)
@@ -188,15 +177,15 @@ func TestNoiseOfPairs(t *testing.T) {
 	if want := 100 * scheme.Steps; values != want {
 		t.Errorf("%d values, want %d", values, want)
 	}
-	numbered := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
-	got := must[*noise.Recipe](t)(numbered.draft(noiseConfig(t)))
+	numbered := must.Get(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))(t)
+	got := must.Get(numbered.draft(noiseConfig(t)))(t)
 	keyFile := numbered.training.keyFile
-	key := must[stream.Key](t)(bindNoise(got, "numbered 2000", numbered.spec, keyFile))
+	key := must.Get(bindNoise(got, "numbered 2000", numbered.spec, keyFile))(t)
 	c := noiseConfig(t)
-	sampler := must[string](t)(stages.SamplerText(numbered.spec))
-	want := must[*noise.Recipe](t)(noise.NewRecipe(noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates,
-		NoiseMultiplier: c.NoiseMultiplier, ClipNorm: c.ClipNorm, Training: noise.Training{Examples: "numbered 2000", Sampler: sampler}}))
-	root := must[stream.Root](t)(stream.ReadKeyFile(keyFile))
+	sampler := must.Get(stages.SamplerText(numbered.spec))(t)
+	want := must.Get(noise.NewRecipe(noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates,
+		NoiseMultiplier: c.NoiseMultiplier, ClipNorm: c.ClipNorm, Training: noise.Training{Examples: "numbered 2000", Sampler: sampler}}))(t)
+	root := must.Get(stream.ReadKeyFile(keyFile))(t)
 	want.Bind(root, numbered.training.id, keyFile)
 	want.StepBytes = got.StepBytes
 	if !reflect.DeepEqual(got, want) || key != want.Key(root, want.RunID) {

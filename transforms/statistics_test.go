@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/must"
 	"minsep/internal/statistics"
 	"minsep/privacy"
 )
@@ -56,7 +57,7 @@ func TestStatistics(t *testing.T) {
 			if err := e.Write(t.Context(), s); err != nil {
 				return nil, err
 			}
-			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
+			beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
 			values := beam.ParDo(s, valueOf, beam.CreateList(s, of))
 			values = beam.Flatten(s, values, beam.ParDo(s, namelessOf, beam.CreateList(s, numbers(people+500))))
 			release, err := Statistics(t.Context(), s, labels, e, values)
@@ -65,9 +66,7 @@ func TestStatistics(t *testing.T) {
 			}
 			return p, err
 		}
-		if _, err := beam.Run(t.Context(), runner, must[*beam.Pipeline](t)(build(training, numbers(people+500)))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(beam.Run(t.Context(), runner, must.Get(build(training, numbers(people+500)))(t)))(t)
 		want := [][]float64{{0, 0}}
 		for id := range taken.rows {
 			var i int
@@ -85,11 +84,11 @@ func TestStatistics(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		_, s := beam.NewPipelineWithRoot()
-		e := must[Examples](t)(ReadTable(t.Context(), s, training, filepath.Join(training.dir, "bounded")))
+		e := must.Get(ReadTable(t.Context(), s, training, filepath.Join(training.dir, "bounded")))(t)
 		if _, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, numbers(3)))); err == nil || !strings.Contains(err.Error(), "released already") {
 			t.Errorf("a second release: %v", err)
 		}
-		twice := must[*beam.Pipeline](t)(build(newTraining(t), append(numbers(people), 7)))
+		twice := must.Get(build(newTraining(t), append(numbers(people), 7)))(t)
 		if _, err := beam.Run(t.Context(), runner, twice); err == nil || !strings.Contains(err.Error(), "two values") || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("two values: %v", err)
 		}

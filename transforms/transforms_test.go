@@ -21,6 +21,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -82,23 +83,11 @@ func takeRow(id string, r Row[int64]) {
 	taken.rows[id] = r
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func newTraining(t testing.TB) *Training {
 	t.Helper()
 	dir := t.TempDir()
-	if err := stream.CreateKeyFile(filepath.Join(dir, "key")); err != nil {
-		t.Fatal(err)
-	}
-	return must[*Training](t)(NewTraining(t.Context(), filepath.Join(dir, "run"), filepath.Join(dir, "key")))
+	must.Do(t, stream.CreateKeyFile(filepath.Join(dir, "key")))
+	return must.Get(NewTraining(t.Context(), filepath.Join(dir, "run"), filepath.Join(dir, "key")))(t)
 }
 
 // again is the training of the same run, as if nothing had been made.
@@ -118,7 +107,7 @@ var limits = Limits{MaxExamplesPerOwner: 2}
 
 func examples(t *testing.T, s beam.Scope, training *Training, l Limits) Examples {
 	t.Helper()
-	return must[Examples](t)(BoundContributions(s, training, l, beam.ParDo(s, pairOf, beam.CreateList(s, numbers(people)))))
+	return must.Get(BoundContributions(s, training, l, beam.ParDo(s, pairOf, beam.CreateList(s, numbers(people)))))(t)
 }
 
 // TestElementsAreTheFiles: on two runners, for several sizes, the elements are the files, the files
@@ -132,25 +121,21 @@ func TestElementsAreTheFiles(t *testing.T) {
 	}{{"direct", 0, 1}, {"prism", 7, 1}, {"direct", 100, 1}, {"prism", 33, 5}} {
 		training := again(first)
 		training.dir = t.TempDir()
-		must[manifest.Run](t)(openRun(training))
+		must.Get(openRun(training))(t)
 		taken.parts, taken.rows = nil, map[string]Row[int64]{}
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, training, limits)
-		if err := e.Write(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
-		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, PartSize: c.part, Shards: c.shards, Workers: 1}, e))
-		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
-		must[beam.PCollection](t)(b.Write(t.Context(), s))
-		if _, err := beam.Run(t.Context(), c.runner, p); err != nil {
-			t.Fatal(err)
-		}
-		batches := must[*manifest.Batches](t)(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))
+		must.Do(t, e.Write(t.Context(), s))
+		beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
+		b := must.Get(SampleBatches(s, Sampling{Params: scheme, PartSize: c.part, Shards: c.shards, Workers: 1}, e))(t)
+		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
+		must.Get(b.Write(t.Context(), s))(t)
+		must.Get(beam.Run(t.Context(), c.runner, p))(t)
+		batches := must.Get(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))(t)
 		if err := batches.Index.Verify(t.Context(), batches.Dir); err != nil {
 			t.Error(err)
 		}
-		table := must[*manifest.Bounded](t)(manifest.OpenBounded(t.Context(), filepath.Join(training.dir, manifest.BoundedFolder)))
+		table := must.Get(manifest.OpenBounded(t.Context(), filepath.Join(training.dir, manifest.BoundedFolder)))(t)
 		if batches.Index.Inputs[manifest.BoundedFolder] != table.Digest {
 			t.Errorf("%v: the index of the batches does not name the table", c)
 		}
@@ -223,14 +208,12 @@ func TestOwnersAndPools(t *testing.T) {
 			taken.parts, taken.rows = nil, map[string]Row[int64]{}
 			p, s := beam.NewPipelineWithRoot()
 			e := examples(t, s, training, c.limits)
-			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
-			b := must[Batches](t)(SampleBatches(s, Sampling{Params: c.params, PartSize: 16}, e))
-			beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
-			must[beam.PCollection](t)(b.Write(t.Context(), s))
-			if _, err := beam.Run(t.Context(), "prism", p); err != nil {
-				t.Fatal(err)
-			}
-			batches := must[*manifest.Batches](t)(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))
+			beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
+			b := must.Get(SampleBatches(s, Sampling{Params: c.params, PartSize: 16}, e))(t)
+			beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
+			must.Get(b.Write(t.Context(), s))(t)
+			must.Get(beam.Run(t.Context(), "prism", p))(t)
+			batches := must.Get(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))(t)
 			if got := together(t, taken.parts, 16); fmt.Sprint(got) != fmt.Sprint(rowsOf(t, batches)) || len(slices.Concat(got...)) == 0 {
 				t.Error("the elements differ from the files")
 			}
@@ -262,15 +245,13 @@ func TestOwnersAndPools(t *testing.T) {
 func TestNumberedAndBytes(t *testing.T) {
 	taken.ints, taken.bytes = nil, nil
 	p, s := beam.NewPipelineWithRoot()
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
-	beam.ParDo0(s, takeInt, must[beam.PCollection](t)(b.Elements(s)))
+	b := must.Get(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))(t)
+	beam.ParDo0(s, takeInt, must.Get(b.Elements(s))(t))
 	pairs := beam.ParDo(s, bytesPairOf, beam.CreateList(s, numbers(people)))
-	e := must[Examples](t)(BoundContributions(s, newTraining(t), limits, pairs))
-	b = must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
-	beam.ParDo0(s, takeBytes, beam.Reshuffle(s, must[beam.PCollection](t)(b.Elements(s))))
-	if _, err := beam.Run(t.Context(), "direct", p); err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(BoundContributions(s, newTraining(t), limits, pairs))(t)
+	b = must.Get(SampleBatches(s, Sampling{Params: scheme}, e))(t)
+	beam.ParDo0(s, takeBytes, beam.Reshuffle(s, must.Get(b.Elements(s))(t)))
+	must.Get(beam.Run(t.Context(), "direct", p))(t)
 	entries := 0
 	for _, b := range taken.ints {
 		if entries += len(b.IDs); !slices.Equal(b.IDs, b.Rows) {
@@ -296,9 +277,9 @@ func TestRowsTwice(t *testing.T) {
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, newTraining(t), limits)
 		e.parts = beam.Flatten(s, e.parts, e.parts)
-		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
+		b := must.Get(SampleBatches(s, Sampling{Params: scheme}, e))(t)
 		taken.parts = nil
-		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		_, err := beam.Run(t.Context(), runner, p)
 		if len(taken.parts) > 0 {
 			t.Errorf("%s: %d parts were taken", runner, len(taken.parts))
@@ -316,8 +297,8 @@ func TestFault(t *testing.T) {
 	infeasible.BatchSize = 1e6
 	for _, runner := range []string{"direct", "prism"} {
 		p, s := beam.NewPipelineWithRoot()
-		b := must[Batches](t)(SampleBatches(s, Sampling{Params: infeasible}, examples(t, s, newTraining(t), limits)))
-		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		b := must.Get(SampleBatches(s, Sampling{Params: infeasible}, examples(t, s, newTraining(t), limits)))(t)
+		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		_, err := beam.Run(t.Context(), runner, p)
 		var input *InputError
 		if err = Fault(err); !errors.As(err, &input) || !strings.HasPrefix(err.Error(), "batch size 1e+06: must be at most ") || strings.Count(err.Error(), "\n") > 0 {
@@ -388,9 +369,7 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 	// What was refused has not used the training; what was built has.
-	if err := errors.Join(bound(training, pairs), sample(NumberedExamples(training, 5000), scheme)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(bound(training, pairs), sample(NumberedExamples(training, 5000), scheme)))
 	for want, err := range map[string]error{
 		"has a bound already":    bound(training, pairs),
 		"has a sampling already": sample(NumberedExamples(training, 5000), tooLarge),
@@ -411,7 +390,7 @@ func TestCoders(t *testing.T) {
 
 func same[K ID](t *testing.T, b Batch[K]) {
 	t.Helper()
-	encoded := must[[]byte](t)(encodeBatch(b))
+	encoded := must.Get(encodeBatch(b))(t)
 	got, err := decodeBatch[K](encoded)
 	if err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("%+v, %v, want %+v", got, err, b)
@@ -430,30 +409,23 @@ func TestEveryBundleTwice(t *testing.T) {
 		training := newTraining(t)
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, training, limits)
-		if err := e.Write(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, Shards: 3}, e))
-		must[beam.PCollection](t)(b.Write(t.Context(), s))
-		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		must.Do(t, e.Write(t.Context(), s))
+		b := must.Get(SampleBatches(s, Sampling{Params: scheme, Shards: 3}, e))(t)
+		must.Get(b.Write(t.Context(), s))(t)
+		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		noisy := labels
 		noisy.Epsilon = 0.01 // noise that is drawn again differs
 		values := beam.ParDo(s, valueOf, beam.CreateList(s, numbers(people)))
-		beam.ParDo0(s, takeRelease, must[beam.PCollection](t)(Statistics(t.Context(), s, noisy, e, values)))
+		beam.ParDo0(s, takeRelease, must.Get(Statistics(t.Context(), s, noisy, e, values))(t))
 		released.list = nil
 		var steps, files [2]string
 		for i, runner := range runners {
 			taken.parts, taken.rows = nil, nil
-			if _, err := beam.Run(t.Context(), runner, p); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(beam.Run(t.Context(), runner, p))(t)
 			slices.SortFunc(taken.parts, func(a, b Batch[string]) int { return a.Step - b.Step })
 			steps[i] = fmt.Sprint(taken.parts)
 			for _, folder := range []string{manifest.BoundedFolder, manifest.BatchesFolder} {
-				index, err := os.ReadFile(filepath.Join(training.dir, folder, manifest.IndexName))
-				if err != nil {
-					t.Fatal(err)
-				}
+				index := must.Get(os.ReadFile(filepath.Join(training.dir, folder, manifest.IndexName)))(t)
 				files[i] += string(index)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // repeated is text that repeats a line, compressed.
@@ -26,13 +27,9 @@ func repeated(t *testing.T, by, line string, times int) []byte {
 	}
 	block := strings.Repeat(line, 1<<16)
 	for left := times; left > 0; left -= 1 << 16 {
-		if _, err := io.WriteString(w, block[:min(left, 1<<16)*len(line)]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(w, block[:min(left, 1<<16)*len(line)]))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return b.Bytes()
 }
 
@@ -51,13 +48,9 @@ func TestDenseFiles(t *testing.T) {
 		for i := range rows {
 			rows[i] = row{n + int64(i), n + int64(i)}
 		}
-		if _, err := w.Write(rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(rows))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if n, err := readAll(t, deltas.Bytes()); n != 6<<16 || err != nil {
 		t.Errorf("edges of numbers that follow each other: %d are read, %v", n, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // withEmptyGroups returns a Parquet file with a row group without rows before and after the others,
@@ -21,9 +22,7 @@ func withEmptyGroups(t *testing.T, file []byte, dictionary bool) []byte {
 	pages, footer := file[:len(file)-8-size], file[len(file)-8-size:len(file)-8]
 	var protocol thrift.CompactProtocol
 	var meta format.FileMetaData
-	if err := thrift.Unmarshal(&protocol, footer, &meta); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, thrift.Unmarshal(&protocol, footer, &meta))
 	empty := meta.RowGroups[0]
 	empty.NumRows, empty.TotalByteSize, empty.TotalCompressedSize, empty.FileOffset = 0, 0, 0, 0
 	empty.Columns = slices.Clone(empty.Columns)
@@ -41,10 +40,7 @@ func withEmptyGroups(t *testing.T, file []byte, dictionary bool) []byte {
 	for i := range meta.RowGroups {
 		meta.RowGroups[i].Ordinal = int16(i)
 	}
-	footer, err := thrift.Marshal(&protocol, &meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	footer = must.Get(thrift.Marshal(&protocol, &meta))(t)
 	out := slices.Concat(pages, footer)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(footer)))
 	return append(out, "PAR1"...)

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // TestTextIsReadAs covers what the text formats allow.
@@ -262,12 +263,8 @@ func TestParquetFaults(t *testing.T) {
 	file := func(name string, schema parquet.Group, rows ...parquet.Row) string {
 		var b bytes.Buffer
 		w := parquet.NewWriter(&b, parquet.NewSchema("g", schema))
-		if _, err := w.WriteRows(rows); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.WriteRows(rows))(t)
+		must.Do(t, w.Close())
 		return write(t, dir, name, b.Bytes())
 	}
 	i64 := func(v int64) parquet.Value { return parquet.Int64Value(v) }
@@ -331,12 +328,8 @@ func TestDamagedParquet(t *testing.T) {
 
 func TestUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
+	must.Do(t, os.Symlink(dir, filepath.Join(dir, "link")))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "empty"): "no file in the folder",
 		dir:                         "symbolic link",
@@ -364,12 +357,8 @@ func TestFaultOfAName(t *testing.T) {
 // TestLinkToNowhere: of a folder, the file that is not there is named, without the ids in its path.
 func TestLinkToNowhere(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "owner_id=ann"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("nowhere", filepath.Join(dir, "owner_id=ann", "part.csv")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "owner_id=ann"), 0o700))
+	must.Do(t, os.Symlink("nowhere", filepath.Join(dir, "owner_id=ann", "part.csv")))
 	_, err := graphio.Open(t.Context(), []string{dir}, graphio.Options{})
 	if err == nil || !strings.Contains(err.Error(), "part.csv: no such file") || strings.Contains(err.Error(), "ann") {
 		t.Errorf("%v", err)

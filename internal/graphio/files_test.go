@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // tree makes files in a folder; a name that ends in a slash is a folder.
@@ -21,12 +22,8 @@ func tree(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -59,12 +56,8 @@ func TestNamesLeftOut(t *testing.T) {
 // TestWaysToNameAFile reads one file by every name that it may have.
 func TestWaysToNameAFile(t *testing.T) {
 	dir := tree(t, map[string]string{"g/part-0.csv": "1,2\n"})
-	if err := os.Symlink("g", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("g/part-0.csv", filepath.Join(dir, "file.csv")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("g", filepath.Join(dir, "link")))
+	must.Do(t, os.Symlink("g/part-0.csv", filepath.Join(dir, "file.csv")))
 	for _, path := range []string{dir + "/g", dir + "/g/", dir + "/link", dir + "/link/", dir + "/l*k", dir + "/link/*", dir + "/file.csv",
 		"file://" + dir + "/g", "file://" + dir + "/link/part-0.csv", "file://" + dir + "/*/*.csv"} {
 		got, _, _, err := read([]string{path}, graphio.Options{})
@@ -170,9 +163,7 @@ func TestDigestOfAChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := src.Stamp()
-	if _, err := src.Digest(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(src.Digest(context.Background()))(t)
 	fs.after = 0
 	if _, err := src.Digest(context.Background()); err == nil {
 		t.Error("half of a file was hashed")

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // examplesOnly are the examples x1 and x2 in every format, without owners.
@@ -22,22 +23,12 @@ func examplesOnly(t *testing.T) map[string]string {
 	for _, id := range []string{"x1", "x2"} {
 		rows = append(rows, parquet.Row{parquet.ByteArrayValue([]byte(id)).Level(0, 0, 0)})
 	}
-	f, err := os.Create(filepath.Join(dir, "g"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(dir, "g")))(t)
 	w := parquet.NewWriter(f, parquet.NewSchema("g", parquet.Group{"example_id": parquet.String()}))
-	if _, err := w.WriteRows(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.WriteRows(rows))(t)
+	must.Do(t, w.Close())
 	f.Close()
-	b, err := os.ReadFile(filepath.Join(dir, "g"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "g")))(t)
 	return map[string]string{"x.parquet": string(b), "x.csv": "example_id\nx1\nx2\n", "x.tsv": "example_id\tmore\nx1\t\nx2\t\n",
 		"x.ndjson": "{\"example_id\":\"x1\"}\n{\"example_id\":\"x2\",\"more\":1}\n", "x.csv.gz": string(compressions[".gz"]([]byte("example_id\nx1\nx2\n")))}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 )
 
@@ -66,9 +67,7 @@ var holders = map[string]func(t *testing.T, dir, first, id string){
 	"folder": func(t *testing.T, dir, first, id string) {
 		for _, id := range ownerIDs(first, id) {
 			in := filepath.Join(dir, "owner_id="+url.PathEscape(id))
-			if err := os.MkdirAll(in, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(in, 0o700))
 			write(t, in, "g.csv", []byte("example_id\n1\n"))
 		}
 	},
@@ -105,13 +104,9 @@ func ownerParquet(t *testing.T, dir string, owner parquet.Node, ids []string) {
 	leaf, _ := schema.Lookup(max[1]...)
 	for _, id := range ids {
 		row := parquet.Row{parquet.Int64Value(1).Level(0, 0, 0), parquet.ByteArrayValue([]byte(id)).Level(0, leaf.MaxDefinitionLevel, 1)}
-		if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.WriteRows([]parquet.Row{row}))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	write(t, dir, "g.parquet", b.Bytes())
 }
 
@@ -202,12 +197,8 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		w := parquet.NewWriter(&b, parquet.NewSchema("g", parquet.Group{"example_id": parquet.Int(64), "owner_id": c.node}))
-		if _, err := w.WriteRows([]parquet.Row{{i64(1).Level(0, 0, 0), c.value.Level(0, 0, 1)}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.WriteRows([]parquet.Row{{i64(1).Level(0, 0, 0), c.value.Level(0, 0, 1)}}))(t)
+		must.Do(t, w.Close())
 		files := map[string][]byte{"g.parquet": b.Bytes()}
 		if c.json != "" {
 			files["g.ndjson"] = fmt.Appendf(nil, "{\"example_id\":1,\"owners\":[%s]}", c.json)

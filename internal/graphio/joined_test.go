@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 )
 
@@ -76,9 +77,7 @@ func TestOwnersInOneValue(t *testing.T) {
 			lines = fmt.Appendf(lines, "{\"example_id\":%d,\"owners\":[%s]}\n", i, text)
 		}
 		w.Flush()
-		if err := parquet.Write(&list, rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, parquet.Write(&list, rows))
 		for name, file := range map[string][]byte{"g.csv": table.Bytes(), "g.ndjson": lines, "g.parquet": list.Bytes()} {
 			owners := func(separator string) (got []string, err error) {
 				edges, _, _, err := read([]string{write(t, t.TempDir(), name, file)}, graphio.Options{OwnerSeparator: separator})
@@ -225,9 +224,7 @@ func TestOwnersInBytes(t *testing.T) {
 			Owners  [][]byte `parquet:"owners,list"`
 		}
 		first, second := []byte(c.first), []byte(c.second)
-		if err := errors.Join(parquet.Write(&flat, []row{{1, first}, {2, second}}), parquet.Write(&list, []rows{{1, [][]byte{first}}, {2, [][]byte{second}}})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(parquet.Write(&flat, []row{{1, first}, {2, second}}), parquet.Write(&list, []rows{{1, [][]byte{first}}, {2, [][]byte{second}}})))
 		for name, file := range map[string][]byte{"flat.parquet": flat.Bytes(), "list.parquet": list.Bytes()} {
 			edges, _, _, err := read([]string{write(t, t.TempDir(), name, file)}, c.o)
 			var owners []string

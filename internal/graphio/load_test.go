@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // TestLoad reads a graph of many splits into memory. The first split with a fault tells its
@@ -23,14 +24,9 @@ func TestLoad(t *testing.T) {
 			fmt.Fprintf(&text, "%d\t%d\n", i/2, i%7)
 		}
 		path := filepath.Join(t.TempDir(), "g.tsv")
-		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text.Bytes(), 0o600))
 		for range 20 {
-			src, err := graphio.Open(t.Context(), []string{path}, graphio.Options{SplitBytes: 500})
-			if err != nil {
-				t.Fatal(err)
-			}
+			src := must.Get(graphio.Open(t.Context(), []string{path}, graphio.Options{SplitBytes: 500}))(t)
 			g, err := src.Load(t.Context())
 			if faulty {
 				if err == nil || !strings.Contains(err.Error(), "line 1008") || strings.Contains(err.Error(), "line 1509") {
@@ -51,17 +47,9 @@ func TestLoad(t *testing.T) {
 // TestLoadSingleOwners: each example is its own owner.
 func TestLoadSingleOwners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(path, []byte("example_id\nx\ny\nx\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	src, err := graphio.Open(t.Context(), []string{path}, graphio.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := src.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("example_id\nx\ny\nx\n"), 0o600))
+	src := must.Get(graphio.Open(t.Context(), []string{path}, graphio.Options{}))(t)
+	g := must.Get(src.Load(t.Context()))(t)
 	if g.Owners.Len() != 2 || g.Owners.Format(1) != "y" || g.DuplicateEdges != 1 {
 		t.Errorf("%d owners, %d equal edges", g.Owners.Len(), g.DuplicateEdges)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 )
 
 // rawColumn is a column of Parquet of one page, which is written byte by byte: what its header says
@@ -68,10 +69,7 @@ func (c *rawColumn) pages(t *testing.T) (out []byte, data int) {
 			}
 		}
 		h.CompressedPageSize = int32(len(levels) + len(body))
-		header, err := thrift.Marshal(new(thrift.CompactProtocol), h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		header := must.Get(thrift.Marshal(new(thrift.CompactProtocol), h))(t)
 		out = slices.Concat(out, header, levels, body)
 	}
 	if c.dict != nil {
@@ -121,10 +119,7 @@ func rawFile(t *testing.T, rows int64, columns ...*rawColumn) []byte {
 		}
 		schema = append(schema, e)
 	}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol), format.FileMetaData{Version: 1, Schema: schema, NumRows: rows, RowGroups: []format.RowGroup{group}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	footer := must.Get(thrift.Marshal(new(thrift.CompactProtocol), format.FileMetaData{Version: 1, Schema: schema, NumRows: rows, RowGroups: []format.RowGroup{group}}))(t)
 	file = append(file, footer...)
 	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 )
 
@@ -91,10 +92,7 @@ func TestRestartingIDs(t *testing.T) {
 		{"numbered by us", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, graphio.Options{RowIDs: true}, false},
 		{"one file", map[string]string{"1.csv": file("header.csv", rows(0, 1))}, graphio.Options{}, false},
 	} {
-		source, err := graphio.Open(context.Background(), []string{tree(t, c.files)}, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must.Get(graphio.Open(context.Background(), []string{tree(t, c.files)}, c.o))(t)
 		warned := false
 		for _, w := range source.Warnings(context.Background(), ownergraph.Summary{Examples: 6000, Owners: 1, GivenPerOwner: ownergraph.Histogram{{Value: 6000, Count: 1}}}, nil) {
 			warned = warned || strings.Contains(w.Error(), "set --row-ids")

@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/idcolumn"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 )
 
@@ -69,13 +70,8 @@ func TestFillWantsNoMoreThanThereIs(t *testing.T) {
 
 func TestLZ4IsRefused(t *testing.T) {
 	var b bytes.Buffer
-	if err := parquet.Write(&b, []paper{{ID: 1}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
-		t.Fatal(err)
-	}
-	f, err := idcolumn.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&b, []paper{{ID: 1}}, parquet.Compression(&parquet.Lz4Raw)))
+	f := must.Get(idcolumn.Open(bytes.NewReader(b.Bytes()), int64(b.Len())))(t)
 	if _, err := f.Check(f.Columns[0], 0); !errors.Is(err, idcolumn.ErrLZ4) {
 		t.Errorf("got %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -17,9 +18,7 @@ func (fullLog) Append([][]byte) error { return errors.New("no space left") }
 func TestUnitsOfAFailedWriteDoNotCount(t *testing.T) {
 	l := create(t, t.TempDir())
 	units := l.Missing(0, 400)
-	if err := l.AddAll(one(units[0], compute(units[0]))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.AddAll(one(units[0], compute(units[0]))))
 	before := l.contents.trials[[2]int{0, 0}].done
 	l.log = fullLog{l.log}
 	entries := []Entry{{units[0], compute(units[0])}}

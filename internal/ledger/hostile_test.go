@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -29,14 +30,9 @@ func TestHostileLog(t *testing.T) {
 		}},
 	} {
 		dir := t.TempDir()
-		l, err := Create(dir, protocol(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(Create(dir, protocol(t)))(t)
 		path := filepath.Join(dir, UnitsFile)
-		if err := errors.Join(l.Close(), os.Remove(path), c.make(path)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(l.Close(), os.Remove(path), c.make(path)))
 		if _, err := Read(t.Context(), dir); !c.want(err) {
 			t.Errorf("%s: Read: %v", c.name, err)
 		}
@@ -49,20 +45,13 @@ func TestHostileLog(t *testing.T) {
 // A log that is not there is one without units.
 func TestNoLog(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Create(dir, protocol(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(l.Close(), os.Remove(filepath.Join(dir, UnitsFile))); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Create(dir, protocol(t)))(t)
+	must.Do(t, errors.Join(l.Close(), os.Remove(filepath.Join(dir, UnitsFile))))
 	r, err := Read(t.Context(), dir)
 	if err != nil || r.Tallies() != nil || r.Torn() {
 		t.Errorf("%v, %v", r, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, UnitsFile), []byte("01234567"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, UnitsFile), []byte("01234567"), 0o600))
 	if r, err = Read(t.Context(), dir); err != nil || !r.Torn() {
 		t.Errorf("a part of a line: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -64,31 +65,20 @@ func finish(t testing.TB, l *Ledger, size uint64, rng *rand.Rand) []byte {
 		units := l.Missing(c, size)
 		rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
 		for _, u := range units {
-			if err := l.AddAll(one(u, compute(u))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.AddAll(one(u, compute(u))))
 		}
 		if left := l.Missing(c, size); len(left) > 0 {
 			t.Fatalf("candidate %d: %d units are missing", c, len(left))
 		}
 	}
-	cert, err := l.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := cert.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(l.Certificate())(t)
+	data := must.Get(cert.Encode())(t)
 	return data
 }
 
 func create(t testing.TB, dir string) *Ledger {
 	t.Helper()
-	l, err := Create(dir, protocol(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Create(dir, protocol(t)))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -109,17 +99,12 @@ func TestTornAnywhere(t *testing.T) {
 	l := create(t, dir)
 	want := finish(t, l, 400, rand.New(rand.NewPCG(3, 3)))
 	l.Close()
-	log, err := os.ReadFile(filepath.Join(dir, UnitsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(filepath.Join(dir, UnitsFile)))(t)
 	lines := 0
 	step := 1 + len(log)/200
 	for cut := 0; cut <= len(log); cut += step {
 		for _, tail := range []string{"", "\x00\x00\x00", "\x00\n"} {
-			if err := os.WriteFile(filepath.Join(dir, UnitsFile), append(bytes.Clone(log[:cut]), tail...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, UnitsFile), append(bytes.Clone(log[:cut]), tail...), 0o600))
 			l, err := Open(dir)
 			if err != nil {
 				t.Fatalf("cut at byte %d, then %q: %v", cut, tail, err)
@@ -146,9 +131,7 @@ func TestTornAnywhere(t *testing.T) {
 	// Damage before the last line is no crash.
 	broken := bytes.Clone(log)
 	broken[len(log)/3] ^= 1
-	if err := os.WriteFile(filepath.Join(dir, UnitsFile), broken, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, UnitsFile), broken, 0o600))
 	var corrupt *CorruptError
 	if _, err := Open(dir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "or remove this line and all after it") { // as above
 		t.Errorf("a flipped bit: got %v", err)
@@ -163,9 +146,7 @@ func TestRefusals(t *testing.T) {
 	l := create(t, dir)
 	units := l.Missing(0, 100)
 	good := units[1]
-	if err := l.AddAll(one(good, compute(good))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.AddAll(one(good, compute(good))))
 	if err := l.AddAll(one(good, compute(good))); err != nil {
 		t.Errorf("the same unit again: %v", err)
 	}
@@ -211,17 +192,12 @@ func TestRefusals(t *testing.T) {
 	if len(l.Tallies()) != 0 {
 		t.Error("an unfinished trial was added up")
 	}
-	r, err := Read(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Read(t.Context(), dir))(t)
 	if err := r.AddAll(one(units[0], compute(units[0]))); err == nil {
 		t.Error("a ledger opened to be read was written")
 	}
 	// Units without a protocol are not taken over.
-	if err := os.Remove(filepath.Join(dir, ProtocolFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, ProtocolFile)))
 	if _, err := Create(dir, other); !errors.Is(err, ErrOtherProtocol) {
 		t.Errorf("units without a protocol: %v", err)
 	}
@@ -236,14 +212,10 @@ func TestUnitsOfAnotherFolder(t *testing.T) {
 		if i%2 == 0 {
 			l = b
 		}
-		if err := l.AddAll(one(u, compute(u))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.AddAll(one(u, compute(u))))
 	}
 	for u, r := range b.Units {
-		if err := a.AddAll(one(u, r)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.AddAll(one(u, r)))
 	}
 	if got := finish(t, a, 50, rand.New(rand.NewPCG(1, 1))); !bytes.Equal(got, want) {
 		t.Error("another certificate from two folders")
@@ -266,20 +238,12 @@ func FuzzParseLine(f *testing.F) {
 // leaves of 0644 and 0755.
 func TestPublicModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ledger")
-	l, err := Create(dir, protocol(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Create(dir, protocol(t)))(t)
 	defer l.Close()
 	reference := filepath.Join(t.TempDir(), "folder")
-	if err := errors.Join(os.Mkdir(reference, 0o755), os.WriteFile(filepath.Join(reference, "file"), nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(reference, 0o755), os.WriteFile(filepath.Join(reference, "file"), nil, 0o644)))
 	for name, like := range map[string]string{"": "", ProtocolFile: "file", UnitsFile: "file"} {
-		have, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		have := must.Get(os.Stat(filepath.Join(dir, name)))(t)
 		if want, err := os.Stat(filepath.Join(reference, like)); err != nil || have.Mode() != want.Mode() {
 			t.Errorf("%s: %v, want %v (%v)", have.Name(), have.Mode(), want.Mode(), err)
 		}

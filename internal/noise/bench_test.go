@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -58,9 +59,7 @@ func benchmarkNoise(b *testing.B, name string, s *mechanism.Strategy, words Word
 				g.Workers = 1
 				b.StartTimer()
 			}
-			if err := g.Fill32(dst); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, g.Fill32(dst))
 		}
 		b.ReportMetric(float64(b.N)*float64(len(dst))/b.Elapsed().Seconds()/1e6, "Mvalues/s")
 	})

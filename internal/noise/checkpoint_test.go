@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -40,16 +41,12 @@ func TestCheckpoint(t *testing.T) {
 			later := stop + rng.IntN(steps-stop)
 			s := generator(t, r, lo, hi)
 			s.Workers = 1 + rng.IntN(3)
-			if err := s.Seek(t.Context(), from, func(int) {}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Seek(t.Context(), from, func(int) {}))
 			if stop > from && !bytes.Equal(streamed(t, s, stop), want(from, stop)) {
 				t.Errorf("%s: other bits of steps %d to %d", name, from, stop)
 			}
 			var saved bytes.Buffer
-			if err := s.WriteCheckpoint(&saved); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.WriteCheckpoint(&saved))
 			if !bytes.Equal(streamed(t, s, steps), want(stop, steps)) {
 				t.Errorf("%s: from step %d: other bits after a pause at step %d", name, from, stop)
 			}
@@ -57,9 +54,7 @@ func TestCheckpoint(t *testing.T) {
 			if err := resumed.ReadCheckpoint(bytes.NewReader(saved.Bytes())); err != nil || resumed.Step() != stop {
 				t.Fatalf("%s: at step %d in place of %d: %v", name, resumed.Step(), stop, err)
 			}
-			if err := resumed.Seek(t.Context(), later, func(int) {}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, resumed.Seek(t.Context(), later, func(int) {}))
 			if !bytes.Equal(streamed(t, resumed, steps), want(later, steps)) {
 				t.Errorf("%s: a checkpoint of step %d, from step %d on: other bits", name, stop, later)
 			}
@@ -76,9 +71,7 @@ func TestCheckpointIsRefused(t *testing.T) {
 		s := generator(t, r, 3, 90)
 		streamed(t, s, 12)
 		var saved bytes.Buffer
-		if err := s.WriteCheckpoint(&saved); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.WriteCheckpoint(&saved))
 		refuse := func(what string, s *Generator, b []byte) {
 			t.Helper()
 			if err := s.ReadCheckpoint(bytes.NewReader(b)); !errors.Is(err, ErrCheckpoint) {
@@ -105,17 +98,13 @@ func TestCheckpointAhead(t *testing.T) {
 	const steps, coordinates = 60, 100
 	r := bind(t, Config{Strategy: strategies(steps)["toeplitz 5"], Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
 	s := generator(t, r, 0, coordinates)
-	if _, err := write32(s, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(write32(s, 10))(t)
 	if err := s.WriteCheckpoint(io.Discard); err == nil || !strings.Contains(err.Error(), "draws other bytes") {
 		t.Errorf("rows that are ahead: %v", err)
 	}
 	streamed(t, s, 20)
 	var saved bytes.Buffer
-	if err := s.WriteCheckpoint(&saved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.WriteCheckpoint(&saved))
 	for at, want := range map[int]error{0: ErrCheckpoint, 19: ErrCheckpoint, 20: nil} {
 		again := bind(t, Config{Strategy: r.Strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
 		again.StepBytes[at][0] ^= 1
@@ -146,13 +135,9 @@ func FuzzReadCheckpoint(f *testing.F) {
 	r := bind(f, Config{Strategy: strategies(9)["toeplitz 2"], Coordinates: 20, NoiseMultiplier: 1, ClipNorm: 1})
 	g := generator(f, r, 0, 20)
 	g.Until = 5
-	if err := g.Fill32(make([]float32, 5*20)); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, g.Fill32(make([]float32, 5*20)))
 	var saved bytes.Buffer
-	if err := g.WriteCheckpoint(&saved); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, g.WriteCheckpoint(&saved))
 	f.Add(saved.Bytes())
 	f.Add([]byte(checkpointMagic))
 	f.Fuzz(func(t *testing.T, data []byte) {

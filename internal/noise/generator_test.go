@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -16,10 +17,7 @@ import (
 
 func bind(t testing.TB, c Config) *Recipe {
 	t.Helper()
-	r, err := NewRecipe(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRecipe(c))(t)
 	r.Bind(testRoot(t), stream.RunID{7}, "root.key")
 	for step := range min(c.Strategy.Steps, 1<<14) { // the bytes of a test are no secret
 		var b StepBytes
@@ -31,10 +29,7 @@ func bind(t testing.TB, c Config) *Recipe {
 
 func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
 	t.Helper()
-	g, err := r.Generator(r.Key(testRoot(t), r.RunID), lo, hi)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(r.Generator(r.Key(testRoot(t), r.RunID), lo, hi))(t)
 	g.Add(r.StepBytes...)
 	return g
 }
@@ -101,9 +96,7 @@ func rowsAreTheInverseTimesNormals(t *testing.T, words Words) {
 		t.Run(name, func(t *testing.T) {
 			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1.5, ClipNorm: .25, Words: words})
 			got := make([]float64, steps*width)
-			if err := generator(t, r, 0, width).FillUnrounded(got); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, generator(t, r, 0, width).FillUnrounded(got))
 			z := normalsOf(t, r, steps, width)
 			column := make([]float64, steps)
 			for c := range width {
@@ -157,9 +150,7 @@ func seek(t *testing.T, words Words) {
 			g := generator(t, r, 0, width)
 			g.Workers = 1 + rng.IntN(4)
 			reached := 0
-			if err := g.Seek(t.Context(), step, func(at int) { reached = at }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.Seek(t.Context(), step, func(at int) { reached = at }))
 			rest := make([]float64, (steps-step)*width)
 			if err := g.Fill64(rest); err != nil || !slices.Equal(rest, whole[step*width:]) || g.Step() != steps {
 				t.Errorf("%s: other values from step %d on (%v)", name, step, err)
@@ -194,9 +185,7 @@ func covariance(t *testing.T, words Words) {
 	for name, s := range strategies(steps) {
 		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
 		y := make([]float64, steps*width)
-		if err := generator(t, r, 0, width).Fill64(y); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, generator(t, r, 0, width).Fill64(y))
 		if err := whiteness(s, y, steps, width); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -276,9 +265,7 @@ func moments(t *testing.T, words Words) {
 	}
 	g := identityGenerator(t, int64(width), words)
 	right := func(step int, z []float64) {
-		if err := errors.Join(g.Seek(t.Context(), step, nil), g.FillUnrounded(z)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(g.Seek(t.Context(), step, nil), g.FillUnrounded(z)))
 	}
 	for _, err := range momentsOf(steps, width, right) {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -91,9 +92,7 @@ func TestRoundingCommutes(t *testing.T) {
 	for _, wide := range []bool{false, true} {
 		r := bind(t, Config{Strategy: strategies(steps)["toeplitz 2"], Coordinates: width, NoiseMultiplier: 3, ClipNorm: .1, Float64: wide})
 		exact, rounded := make([]float64, steps*width), make([]float64, steps*width)
-		if err := errors.Join(generator(t, r, 0, width).FillUnrounded(exact), generator(t, r, 0, width).Fill64(rounded)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(generator(t, r, 0, width).FillUnrounded(exact), generator(t, r, 0, width).Fill64(rounded)))
 		grid := float64(r.Params.Grid)
 		ties := 0
 		for i, v := range rounded {

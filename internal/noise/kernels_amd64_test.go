@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // alike runs f with vectors of each width that the processor has, and without, and requires the
@@ -196,9 +198,7 @@ func noiseAgrees(t *testing.T, words Words) {
 		for _, hi := range []int64{coordinates, coordinates - 20} {
 			alike(t, name, func() []float64 {
 				rows := make([]float32, steps*(hi-3))
-				if err := generator(t, r, 3, hi).Fill32(rows); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, generator(t, r, 3, hi).Fill32(rows))
 				all := make([]float64, len(rows))
 				for i, v := range rows {
 					all[i] = float64(v)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 )
@@ -16,10 +17,7 @@ func testRoot(t testing.TB) stream.Root {
 	for i := range b {
 		b[i] = byte(i + 1)
 	}
-	r, err := stream.ParseRoot(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(stream.ParseRoot(b))(t)
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 )
@@ -18,9 +19,7 @@ func TestRecipeRoundTrip(t *testing.T) {
 	for name, s := range strategies(20) {
 		r := bind(t, Config{Strategy: s, Coordinates: 1000, NoiseMultiplier: 1.1, ClipNorm: .3, Words: []Words{"", AES128, ChaCha12}[len(name)%3]})
 		var b bytes.Buffer
-		if err := r.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b))
 		back, err := Read(bytes.NewReader(b.Bytes()))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -38,9 +37,7 @@ func TestRecipeRoundTrip(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	r := bind(t, Config{Strategy: strategies(20)["toeplitz 2"], Coordinates: 1000, NoiseMultiplier: 1, ClipNorm: 1})
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b))
 	text := b.String()
 	for _, change := range [][2]string{
 		{`"format": "minsep-noise-recipe/4"`, `"format": "minsep-noise-recipe/2"`},
@@ -142,10 +139,7 @@ func TestNoSharedWords(t *testing.T) {
 		return repeated
 	}
 	for i, c := range configs {
-		r, err := NewRecipe(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(NewRecipe(c))(t)
 		for run := range byte(2) { // 2^17 words of 64 bits meet by chance with probability 2^-31
 			if n := collect(r, stream.RunID{run}); n > 0 {
 				t.Errorf("configuration %d, run %d: %d words were there before", i, run, n)
@@ -160,14 +154,9 @@ func TestNoSharedWords(t *testing.T) {
 var longNumber = regexp.MustCompile(`[0-9]{7}|[0-9][eE]`)
 
 func FuzzRead(f *testing.F) {
-	r, err := NewRecipe(Config{Strategy: strategies(3)["toeplitz 2"], Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1})
-	if err != nil {
-		f.Fatal(err)
-	}
+	r := must.Get(NewRecipe(Config{Strategy: strategies(3)["toeplitz 2"], Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1}))(f)
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, r.Write(&b))
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"format":"minsep-noise-recipe/4","noising":{},"strategy":{"version":1,"kind":"identity","steps":1,"toeplitz":[1]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -179,9 +168,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := r.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b))
 		if _, err := Read(&b); err != nil {
 			t.Fatalf("a recipe that was read is refused once written: %v", err)
 		}

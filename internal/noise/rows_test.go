@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -31,9 +32,7 @@ func write32(s *Generator, end int) (out []byte, err error) {
 func generated(t testing.TB, r *Recipe) []float64 {
 	t.Helper()
 	all := make([]float64, r.Params.Steps*int(r.Params.Coordinates))
-	if err := generator(t, r, 0, r.Params.Coordinates).Fill64(all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, generator(t, r, 0, r.Params.Coordinates).Fill64(all))
 	return all
 }
 
@@ -58,10 +57,7 @@ func rowsByRows(t *testing.T, words Words) {
 		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1, Words: words})
 		all := generated(t, r)
 		for i, c := range [][2]int{{0, 1}, {15, 17}, {3, 40}, {17, 16 + 4096}, {0, coordinates}} {
-			s, err := r.Generator(r.Key(testRoot(t), r.RunID), int64(c[0]), int64(c[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(r.Generator(r.Key(testRoot(t), r.RunID), int64(c[0]), int64(c[1])))(t)
 			s.Workers = 1 + i
 			var out []byte
 			for s.Step() < steps {
@@ -73,10 +69,7 @@ func rowsByRows(t *testing.T, words Words) {
 				}
 				s.Add(r.StepBytes[s.Known():min(steps, s.Known()+rng.IntN(4))]...)
 				s.Until = s.Step() + rng.IntN(6)
-				part, err := write32(s, s.Step()+1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				part := must.Get(write32(s, s.Step()+1))(t)
 				out = append(out, part...)
 			}
 			if !bytes.Equal(out, encoded(all, coordinates, c[0], c[1], 0)) {
@@ -123,13 +116,8 @@ func TestManyPieces(t *testing.T) {
 	rows := func(r *Recipe, from, to int64) []byte {
 		s := generator(t, r, from, to)
 		s.Workers = 3
-		if err := s.Seek(t.Context(), first, func(int) {}); err != nil {
-			t.Fatal(err)
-		}
-		out, err := write32(s, steps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Seek(t.Context(), first, func(int) {}))
+		out := must.Get(write32(s, steps))(t)
 		return out
 	}
 	for _, name := range []string{"toeplitz 5", "inverse 6", "identity", "blt"} {

@@ -3,6 +3,8 @@ package noise
 import (
 	"math"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestLowBitsWithoutGrid counts the releases of one coordinate that tell two sums, 0 and 1, apart
@@ -16,9 +18,7 @@ func TestLowBitsWithoutGrid(t *testing.T) {
 	}{"no grid": {NoGrid, 0.2, 1}, "grid": {0, 0, 0}} {
 		r := bind(t, Config{Strategy: strategies(1)["identity"], Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1, Grid: c.grid})
 		values := make([]float32, width)
-		if err := generator(t, r, 0, width).Fill32(values); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, generator(t, r, 0, width).Fill32(values))
 		certain := 0
 		for _, released := range values { // of the sum 0
 			if reachable := oneAway(released, float64(r.Params.Grid)); !reachable {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 )
 
@@ -30,9 +31,7 @@ func (v *vector) fill(t *testing.T) {
 	root := testRoot(t)
 	for _, unrounded := range []bool{true, false} {
 		g := generator(t, v.Recipe, v.Lo, v.Hi)
-		if err := g.Seek(t.Context(), v.FirstStep, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Seek(t.Context(), v.FirstStep, nil))
 		dst := make([]float64, v.Steps*g.Width())
 		var err error
 		if unrounded {
@@ -111,21 +110,13 @@ func TestFrozenVectors(t *testing.T) {
 		}
 	}
 
-	text, err := json.MarshalIndent(got, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(got, "", " "))(t)
 	text = append(text, '\n')
 	const path = "testdata/vectors.json"
 	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if !bytes.Equal(text, want) {
 		t.Errorf("noise is not what %s holds", path)
 	}

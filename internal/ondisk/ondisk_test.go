@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ondisk"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
@@ -18,10 +19,7 @@ import (
 )
 
 func testKey(t testing.TB) stream.Key {
-	root, err := stream.ParseRoot([]byte("a root key that only tests use.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ParseRoot([]byte("a root key that only tests use..")))(t)
 	return root.Key(stream.RunID{1}, [32]byte{2}, ownergraph.PriorityPurpose)
 }
 
@@ -98,14 +96,8 @@ func TestEqualsGreedy(t *testing.T) {
 		}
 		pools := ownergraph.Bound{MaxExamplesPerOwner: 1, Order: plain.Order, Pools: 3}
 		for _, bound := range []ownergraph.Bound{plain, pools} {
-			graph, err := ownergraph.New(&ownergraph.Edges{Examples: e.Examples, Owners: e.Owners})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := bound.Greedy(graph, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			graph := must.Get(ownergraph.New(&ownergraph.Edges{Examples: e.Examples, Owners: e.Owners}))(t)
+			want := must.Get(bound.Greedy(graph, key))(t)
 			for _, held := range []int64{1, 29, 1000} {
 				about := fmt.Sprintf("seed %d, %d edges, %d in memory, %+v", seed, n, held, bound)
 				b := ondisk.Bounder{Bound: bound, Key: key, Examples: e.Examples.Type, Owners: e.Owners.Type, Dir: dir, InMemory: held}
@@ -159,21 +151,10 @@ func TestManyRuns(t *testing.T) {
 	bound := ownergraph.Bound{MaxExamplesPerOwner: 2}
 	b := ondisk.Bounder{Bound: bound, Key: testKey(t), InMemory: 1, Dir: t.TempDir()}
 	defer b.Close()
-	if err := b.Add(e); err != nil {
-		t.Fatal(err)
-	}
-	got, err := b.Bounded(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	graph, err := ownergraph.New(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := bound.Greedy(graph, testKey(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Add(e))
+	got := must.Get(b.Bounded(t.Context()))(t)
+	graph := must.Get(ownergraph.New(e))(t)
+	want := must.Get(bound.Greedy(graph, testKey(t)))(t)
 	if diff := gocmp.Diff(want.Summary, got.Summary); diff != "" {
 		t.Errorf("summary: %s", diff)
 	}

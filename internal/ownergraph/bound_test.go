@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 
@@ -19,10 +20,7 @@ import (
 )
 
 func testKey(t testing.TB) stream.Key {
-	root, err := stream.ParseRoot([]byte("a root key that only tests use.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ParseRoot([]byte("a root key that only tests use..")))(t)
 	return root.Key(stream.RunID{1}, [32]byte{2}, ownergraph.PriorityPurpose)
 }
 
@@ -229,22 +227,14 @@ func TestBuilderGivesTheSameGraph(t *testing.T) {
 		edges = append(edges, edge{fmt.Sprint(rng.IntN(40_000)), fmt.Sprint(rng.IntN(9000))})
 	}
 	for _, typ := range []ownergraph.IDType{ownergraph.Int64, ownergraph.String} {
-		want, err := ownergraph.New(batch(edges, typ, ownergraph.String))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(ownergraph.New(batch(edges, typ, ownergraph.String)))(t)
 		b := ownergraph.NewBuilder(typ, ownergraph.String)
 		for start := 0; start < len(edges); {
 			end := min(len(edges), start+[]int{1, 10, 4000, 70_000}[rng.IntN(4)])
-			if err := b.Add(batch(edges[start:end], typ, ownergraph.String)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Add(batch(edges[start:end], typ, ownergraph.String)))
 			start = end
 		}
-		got, err := b.Graph()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(b.Graph())(t)
 		if !reflect.DeepEqual(got.OwnersOf, want.OwnersOf) || got.DuplicateEdges != want.DuplicateEdges ||
 			got.Examples.Len() != want.Examples.Len() || got.Owners.Format(17) != want.Owners.Format(17) {
 			t.Errorf("%v: another graph", typ)
@@ -262,14 +252,8 @@ func TestInputOrderDoesNotMatter(t *testing.T) {
 	b := ownergraph.Bound{MaxExamplesPerOwner: 3, Duplicates: true}
 	var first *ownergraph.Bounded
 	for i := range 3 {
-		g, err := ownergraph.New(batch(edges, ownergraph.Int64, ownergraph.Int64))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := b.Greedy(g, testKey(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(ownergraph.New(batch(edges, ownergraph.Int64, ownergraph.Int64)))(t)
+		r := must.Get(b.Greedy(g, testKey(t)))(t)
 		if i == 0 {
 			first = r
 		} else if !slices.Equal(r.Copies, first.Copies) {
@@ -291,14 +275,8 @@ func TestHotGraphs(t *testing.T) {
 	for i := range 20_000 {
 		edges = append(edges, edge{fmt.Sprintf("e%d", i), "hot"}, edge{"wide", fmt.Sprintf("u%d", i)})
 	}
-	g, err := ownergraph.New(batch(edges, ownergraph.String, ownergraph.String))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := ownergraph.Bound{MaxExamplesPerOwner: 20_000}.Greedy(g, testKey(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(ownergraph.New(batch(edges, ownergraph.String, ownergraph.String)))(t)
+	r := must.Get(ownergraph.Bound{MaxExamplesPerOwner: 20_000}.Greedy(g, testKey(t)))(t)
 	want := ownergraph.Histogram{{Value: 1, Count: 1}, {Value: 20_000, Count: 20_000}}
 	if diff := gocmp.Diff(want, r.Summary.Neighborhoods); diff != "" {
 		t.Errorf("neighbourhoods (-want +got):\n%s", diff)
@@ -383,10 +361,7 @@ func FuzzRows(f *testing.F) {
 		if rows.UnmarshalBinary(b) != nil {
 			return
 		}
-		again, err := rows.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(rows.AppendBinary(nil))(t)
 		if err := back.UnmarshalBinary(again); err != nil || back.Len() != rows.Len() || back.First != rows.First || !slices.Equal(back.Pools, rows.Pools) || !slices.Equal(back.PoolEnds, rows.PoolEnds) {
 			t.Errorf("%d rows came back as %d: %v", rows.Len(), back.Len(), err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 
@@ -70,10 +71,7 @@ func FuzzEdges(f *testing.F) {
 		if e.UnmarshalBinary(b) != nil {
 			return
 		}
-		again, err := e.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(e.AppendBinary(nil))(t)
 		var back ownergraph.Edges
 		if err := back.UnmarshalBinary(again); err != nil || back.Len() != e.Len() {
 			t.Errorf("%x was read as %d edges and then %d: %v", b, e.Len(), back.Len(), err)

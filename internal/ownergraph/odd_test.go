@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestOdd: words for owners who are not known are found, and columns
@@ -20,10 +22,7 @@ func TestOdd(t *testing.T) {
 			e.Examples.AppendBytes([]byte(edge[0]))
 			e.Owners.AppendBytes([]byte(edge[1]))
 		}
-		g, err := New(&e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(New(&e))(t)
 		return g
 	}
 	g := graph([][2]string{{"1", "nan"}, {"2", "NA"}, {"3", "nan"}, {"4", "ann"}, {"5", "ann"}, {"6", "NA"}, {"7", "null"}, {"8", "nancy"}, {"9", "nancy"}})

@@ -6,20 +6,15 @@ import (
 	"testing"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 )
 
 // gene2pubmed is the graph of articles and the genes that they are about.
 func gene2pubmed(t testing.TB) *ownergraph.Graph {
-	src, err := graphio.Open(t.Context(), []string{"../../integration/testdata/gene2pubmed.tsv.gz"}, graphio.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := src.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(graphio.Open(t.Context(), []string{"../../integration/testdata/gene2pubmed.tsv.gz"}, graphio.Options{}))(t)
+	g := must.Get(src.Load(t.Context()))(t)
 	return g
 }
 
@@ -50,10 +45,7 @@ func TestManyOwnersAreOneClass(t *testing.T) {
 			edges = append(edges, edge{"narrow", fmt.Sprint(i)})
 		}
 	}
-	g, err := ownergraph.New(batch(edges, ownergraph.String, ownergraph.Int64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(ownergraph.New(batch(edges, ownergraph.String, ownergraph.Int64)))(t)
 	taken := map[string]bool{}
 	for i := range 64 {
 		for e, n := range (ownergraph.Bound{MaxExamplesPerOwner: 1}).Copies(g, stream.PublicKey(fmt.Sprint(i), nil)) {
@@ -69,10 +61,7 @@ func TestManyOwnersAreOneClass(t *testing.T) {
 
 func TestOrdersAsText(t *testing.T) {
 	for _, want := range []ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random} {
-		b, err := json.Marshal(ownergraph.Bound{Order: want})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(ownergraph.Bound{Order: want}))(t)
 		var got ownergraph.Bound
 		if err := json.Unmarshal(b, &got); err != nil || got.Order != want {
 			t.Errorf("%s was read as %v: %v", b, got.Order, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 
@@ -169,10 +170,7 @@ func checkPool(t *rapid.T, g *ownergraph.Graph, before, pool map[int]bool) {
 // little by key.
 func TestPoolsOfARealGraph(t *testing.T) {
 	g := gene2pubmed(t)
-	b, err := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: 20}.Greedy(g, stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: 20}.Greedy(g, stream.PublicKey("test", nil)))(t)
 	c := b.Summary.Coverage
 	t.Logf("%+v", *c)
 	for pools, least := range map[int]int64{1: 17_500, 4: 60_000, 8: 90_000, 20: 178_000} {

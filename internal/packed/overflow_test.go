@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/packed"
 )
 
@@ -40,9 +41,7 @@ func TestOverflow(t *testing.T) {
 		for _, r := range records {
 			p.Add(bucketOf(r), r, emit)
 		}
-		if err := p.Flush(emit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Flush(emit))
 		total := n * (1 + width) // a length before each record
 		if want := after + 10_000; emitted > want || total > after && emitted == total {
 			t.Errorf("width %d: %d bytes emitted of %d, want at most %d", width, emitted, total, want)
@@ -51,19 +50,11 @@ func TestOverflow(t *testing.T) {
 		for _, list := range chunks {
 			s := packed.Sorter{Dir: t.TempDir(), Limit: 1 << 20}
 			for _, c := range list {
-				if err := packed.Records(c, func(r []byte) error { got = append(got, bytes.Clone(r)); return nil }); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Add(c); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, packed.Records(c, func(r []byte) error { got = append(got, bytes.Clone(r)); return nil }))
+				must.Do(t, s.Add(c))
 			}
-			if err := s.Each(func(r []byte) error { sorted = append(sorted, bytes.Clone(r)); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Each(func(r []byte) error { sorted = append(sorted, bytes.Clone(r)); return nil }))
+			must.Do(t, s.Close())
 		}
 		slices.SortFunc(records, bytes.Compare)
 		slices.SortFunc(got, bytes.Compare)

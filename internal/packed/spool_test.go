@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/packed"
 )
 
@@ -22,9 +23,7 @@ func TestSpoolGivesBack(t *testing.T) {
 			for i := range n {
 				r := fmt.Appendf(nil, "%05d", i)[:i%6]
 				want = append(want, r)
-				if err := s.Add(r); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Add(r))
 			}
 			if s.Len() != int64(n) {
 				t.Errorf("%d records, added %d", s.Len(), n)
@@ -63,9 +62,7 @@ func TestSpoolErrors(t *testing.T) {
 	stop := errors.New("stop")
 	s = packed.Spool{Limit: 1, Dir: t.TempDir()}
 	defer s.Close()
-	if err := s.Add([]byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Add([]byte("a")))
 	if err := s.Each(func([]byte) error { return stop }); err != stop {
 		t.Errorf("got %v", err)
 	}
@@ -79,9 +76,7 @@ func TestManyRuns(t *testing.T) {
 	chunk := append([]byte{8}, make([]byte, 8)...)
 	for i := range uint64(n) {
 		binary.BigEndian.PutUint64(chunk[1:], i*0x9e3779b97f4a7c15)
-		if err := s.Add(bytes.Clone(chunk)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Add(bytes.Clone(chunk)))
 	}
 	if files, err := os.ReadDir("/proc/self/fd"); err == nil && len(files) > 250 {
 		t.Errorf("%d open files", len(files))

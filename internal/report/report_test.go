@@ -17,6 +17,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 	"minsep/internal/planner"
@@ -28,19 +29,10 @@ import (
 // fixture is a run with all that a page shows, certified in closed form.
 func fixture(t testing.TB) *Run {
 	t.Helper()
-	strategy, err := mechanism.Toeplitz(40, []float64{1, 0.5, 0.25})
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.Toeplitz(40, []float64{1, 0.5, 0.25}))(t)
 	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.2, Steps: 40, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
-	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := plan.Protocol.Certificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context()))(t)
+	c := must.Get(plan.Protocol.Certificate(nil))(t)
 	batch := 30.0
 	r := new(Run)
 	r.Report = inspect.Report{State: inspect.StateCertified, Verdict: "certified: all of it", Folders: []inspect.Inspection{
@@ -62,9 +54,7 @@ func pageOf(t testing.TB, r *Run, o Options) string {
 		}
 	}
 	var b bytes.Buffer
-	if err := Write(&b, r, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, r, o))
 	return b.String()
 }
 
@@ -300,16 +290,10 @@ func TestBaseline(t *testing.T) {
 	if b == nil || !(b.BatchSize > r.batchSize()) || !(b.Relative > r.noiseBy(mechanism.Params{}, planner.RMSE)) {
 		t.Fatalf("%+v beside %g", b, r.noiseBy(mechanism.Params{}, planner.RMSE))
 	}
-	e, err := mechanism.Identity(40).Error(mechanism.Prefix(40))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(mechanism.Identity(40).Error(mechanism.Prefix(40)))(t)
 	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseBy(mechanism.Params{}, planner.RMSE), 0.01}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.batch / 600, Steps: 40}}, Strategy: mechanism.Identity(40), MaxExamplesPerOwner: 1}
-		sigma, err := run.Calibrate(t.Context(), 2, 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sigma := must.Get(run.Calibrate(t.Context(), 2, 1e-5))(t)
 		if want := sigma * e.RMSE / c.batch; math.Abs(c.relative/want-1) > c.within {
 			t.Errorf("at batch size %g: %g, want %g", c.batch, c.relative, want)
 		}
@@ -337,10 +321,7 @@ func TestMark(t *testing.T) {
 
 // TestGlossary: the pages and the documents have one glossary.
 func TestGlossary(t *testing.T) {
-	b, err := os.ReadFile("../../docs/glossary.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../docs/glossary.md"))(t)
 	for _, f := range Glossary {
 		if !strings.Contains(string(b), "| "+f.Name+" | "+f.Value+" |\n") {
 			t.Errorf("docs/glossary.md lacks %s: %s", f.Name, f.Value)

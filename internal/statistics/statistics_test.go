@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/store"
 	"minsep/privacy"
 )
@@ -31,41 +32,23 @@ var ask = privacy.Statistics{Name: "first", Epsilon: 2, Statistics: []privacy.St
 // that is not asked for; ages are -100 and 100 in turn, which are clamped.
 func encoded(t testing.TB, of privacy.Statistics, n int) []byte {
 	t.Helper()
-	a, err := New(of, perOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(New(of, perOwner))(t)
 	for i := range n {
 		label := []string{"cat", "dog", "emu"}[i%3]
-		if err := a.Add("label", math.NaN(), label); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Add("age", 100*float64(2*(i%2)-1), ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Add("label", math.NaN(), label))
+		must.Do(t, a.Add("age", 100*float64(2*(i%2)-1), ""))
 	}
-	b, err := a.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.Encode())(t)
 	return b
 }
 
 func results(t testing.TB, of privacy.Statistics, parts ...[]byte) [][]float64 {
 	t.Helper()
-	a, err := New(of, perOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(New(of, perOwner))(t)
 	for _, b := range parts {
-		if err := a.Merge(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Merge(b))
 	}
-	r, err := a.results()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(a.results())(t)
 	return r
 }
 
@@ -118,13 +101,8 @@ func TestNoise(t *testing.T) {
 // aggregates returns aggregates of nine examples.
 func aggregates(t testing.TB) *Aggregates {
 	t.Helper()
-	a, err := New(ask, perOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Merge(encoded(t, ask, 9)); err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(New(ask, perOwner))(t)
+	must.Do(t, a.Merge(encoded(t, ask, 9)))
 	return a
 }
 
@@ -151,10 +129,7 @@ func TestReleasedOnce(t *testing.T) {
 	} {
 		of := ask
 		of.Epsilon = other.epsilon
-		a, err := New(of, other.perOwner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(New(of, other.perOwner))(t)
 		if r, err := a.Release(t.Context(), run, other.table); r.Results != nil || err == nil || !strings.Contains(err.Error(), "other statistics") {
 			t.Errorf("%s: got %+v, %v", name, r, err)
 		}
@@ -167,9 +142,7 @@ func TestReleasedOnce(t *testing.T) {
 		t.Errorf("%v, %v", none, err)
 	}
 	index := filepath.Join(run, manifest.BoundedFolder, manifest.IndexName)
-	if err := errors.Join(os.Mkdir(filepath.Dir(index), 0o755), os.WriteFile(index, nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(filepath.Dir(index), 0o755), os.WriteFile(index, nil, 0o644)))
 	if all, err := All(t.Context(), run); all != nil || err == nil || !strings.Contains(err.Error(), "another bounded table") {
 		t.Errorf("beside another table: %+v, %v", all, err)
 	}
@@ -223,18 +196,11 @@ func TestOneDraw(t *testing.T) {
 // TestCut: a file without its end is neither taken for a release nor left out, and says what to do.
 func TestCut(t *testing.T) {
 	run := t.TempDir()
-	if _, err := aggregates(t).Release(t.Context(), run, table); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(path(run, ask.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(aggregates(t).Release(t.Context(), run, table))(t)
+	b := must.Get(os.ReadFile(path(run, ask.Name)))(t)
 	again := aggregates(t)
 	for n := range b {
-		if err := os.WriteFile(path(run, ask.Name), b[:n], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path(run, ask.Name), b[:n], 0o644))
 		_, errAll := All(t.Context(), run)
 		_, err := again.Release(t.Context(), run, table)
 		for _, err := range []error{err, errAll} {
@@ -285,14 +251,9 @@ func TestEffect(t *testing.T) {
 			of.Statistics[1].Kind = privacy.Variance
 		}
 		sums := func(values ...float64) (all []int64) {
-			a, err := New(of, perOwner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(New(of, perOwner))(t)
 			add := func(value float64) {
-				if err := a.Add("age", value, ""); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, a.Add("age", value, ""))
 			}
 			for _, value := range values {
 				add(value)
@@ -334,10 +295,7 @@ func TestTooMany(t *testing.T) {
 	if err := a.Add("age", 1e9, ""); !errors.Is(err, errTooMany) {
 		t.Errorf("%v, %v", *mean, err)
 	}
-	b, err := a.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.Encode())(t)
 	if err := aggregates(t).Merge(b); !errors.Is(err, errTooMany) {
 		t.Error(err)
 	}
@@ -363,19 +321,11 @@ func TestBounds(t *testing.T) {
 		of := privacy.Statistics{Name: "a", Epsilon: 1e6, Statistics: []privacy.Statistic{
 			{Column: "x", Kind: privacy.Mean, Lower: bounds[0], Upper: bounds[1]},
 			{Column: "x", Kind: privacy.Quantiles, Lower: bounds[0], Upper: bounds[1], Ranks: []float64{0.01}}}}
-		a, err := New(of, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(New(of, 1))(t)
 		for range 5 {
-			if err := a.Add("x", math.Nextafter(bounds[1], bounds[0]/2+bounds[1]/2), ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Add("x", math.Nextafter(bounds[1], bounds[0]/2+bounds[1]/2), ""))
 		}
-		r, err := a.results()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(a.results())(t)
 		for i, list := range r {
 			if at := position(of.Statistics[i], list[0]); !(list[0] >= bounds[0] && list[0] <= bounds[1]) || bounds[1]-bounds[0] > 0.5 && bounds[1] < 1e16 && at < 0.99 {
 				t.Errorf("%v: %s %g", bounds, of.Statistics[i].Kind, list[0])

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -21,9 +22,7 @@ import (
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "loop")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link), os.Symlink(loop, loop)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link), os.Symlink(loop, loop)))
 	for _, name := range []string{dir, pipe, link, "/dev/zero"} {
 		if _, err := store.Open(t.Context(), name); !errors.Is(err, store.ErrNotRegular) {
 			t.Errorf("open %s: %v", name, err)
@@ -36,9 +35,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 		t.Errorf("a loop of links: %v", err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := errors.Join(os.WriteFile(file, []byte("data"), 0o600), os.Remove(link), os.Symlink(file, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, []byte("data"), 0o600), os.Remove(link), os.Symlink(file, link)))
 	if b, err := store.ReadFile(t.Context(), link, 100); err != nil || string(b) != "data" {
 		t.Errorf("a link to a file: %q, %v", b, err)
 	}
@@ -47,9 +44,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 // A file that has a size and no contents is refused before it is read through.
 func TestHollowFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.WriteFile(name, []byte(`{"a": 1}`), 0o600), os.Truncate(name, 1<<29)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(name, []byte(`{"a": 1}`), 0o600), os.Truncate(name, 1<<29)))
 	before := allocated()
 	if _, err := store.ReadText(t.Context(), name, 1<<40); !errors.Is(err, store.ErrNotText) {
 		t.Errorf("a hollow text: %v", err)
@@ -75,19 +70,12 @@ func allocated() uint64 {
 // A file that is being read ends with the context that it was opened with.
 func TestLocalReadsEndWithTheirContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(strings.Repeat("x", 1<<20)), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
-	f, err := store.Open(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(store.Open(ctx, name))(t)
 	defer f.Close()
 	r := store.Reader(f)
-	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(r, make([]byte, 100)))(t)
 	cancel()
 	if n, err := io.Copy(io.Discard, r); !errors.Is(err, context.Canceled) {
 		t.Errorf("%d more bytes and %v", n, err)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -32,9 +33,7 @@ func TestLockFolder(t *testing.T) {
 		t.Errorf("the empty folder is left: %v", err)
 	}
 	// A file that a killed process has left locks nothing, and a folder that was there stays.
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o644)))
 	if unlock, err = store.LockFolder(dir, ".lock", 0o755, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +48,10 @@ func TestLockFolder(t *testing.T) {
 func TestLinksAreNotWritten(t *testing.T) {
 	top := t.TempDir()
 	dir, victim, dangling := filepath.Join(top, "run"), filepath.Join(top, "victim"), filepath.Join(top, "nowhere")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(victim, []byte("mine"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(victim, []byte("mine"), 0o600)))
 	link := filepath.Join(dir, "link")
 	for _, to := range []string{victim, dangling} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, link))
 		want := "file " + link + ": is a link to " + to
 		if _, err := store.LockFolder(dir, "link", 0o755, 0o644); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("lock: %v", err)
@@ -65,9 +60,7 @@ func TestLinksAreNotWritten(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("log: %v", err)
 		}
-		if err := os.Remove(link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(link))
 	}
 	if _, err := os.Lstat(dangling); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file was made where the link led: %v", err)
@@ -83,15 +76,10 @@ func TestRemoveLeft(t *testing.T) {
 	dir := t.TempDir()
 	left, others, whole := filepath.Join(dir, store.TempPrefix+"mine-1"), filepath.Join(dir, store.TempPrefix+"yours-1"), filepath.Join(dir, "mine-whole")
 	for _, name := range []string{left, others} {
-		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("x"), 0o600))
 	}
 	names := func() (names []string) {
-		list, err := store.List(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(store.List(t.Context(), dir))(t)
 		for _, e := range list {
 			names = append(names, e.Name)
 		}
@@ -99,9 +87,7 @@ func TestRemoveLeft(t *testing.T) {
 	}
 	for range 2 { // a finished file is replaced too
 		err := store.Write(t.Context(), whole, store.Options{Mode: 0o600}, func(w io.Writer) error {
-			if err := store.RemoveLeft(t.Context(), "file://"+dir, "mine-"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.RemoveLeft(t.Context(), "file://"+dir, "mine-"))
 			if got := names(); !slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, store.TempPrefix+"mine-") }) {
 				t.Errorf("while a file is written: %v", got)
 			}
@@ -112,9 +98,7 @@ func TestRemoveLeft(t *testing.T) {
 			t.Fatalf("%v, %q, %v", err, b, errRead)
 		}
 	}
-	if err := store.RemoveLeft(t.Context(), dir, "mine-"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.RemoveLeft(t.Context(), dir, "mine-"))
 	if got := names(); !slices.Equal(got, []string{filepath.Base(others), "mine-whole"}) {
 		t.Errorf("left are %v", got)
 	}
@@ -160,21 +144,14 @@ func TestLogs(t *testing.T) {
 				return int64(min(whole, len(b))), err
 			})
 		}
-		first, err := open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Append([][]byte{[]byte("one\n"), []byte("two, torn by a crash")}); err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(open(0))(t)
+		must.Do(t, first.Append([][]byte{[]byte("one\n"), []byte("two, torn by a crash")}))
 		second, err := open(4)
 		if (name == local) != errors.Is(err, store.ErrLocked) || name != local && err != nil {
 			t.Errorf("%s, opened twice: %v", name, err)
 		}
 		if name != local {
-			if err := errors.Join(second.Append([][]byte{[]byte("two\n")}), second.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(second.Append([][]byte{[]byte("two\n")}), second.Close()))
 			if err := first.Append([][]byte{[]byte("three\n")}); !errors.Is(err, store.ErrLocked) {
 				t.Errorf("two write: %v", err)
 			}
@@ -183,9 +160,7 @@ func TestLogs(t *testing.T) {
 		if second, err = open(4); err != nil { // what is torn is cut off
 			t.Fatal(err)
 		}
-		if err := errors.Join(second.Append([][]byte{[]byte("three\n")}), second.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(second.Append([][]byte{[]byte("three\n")}), second.Close()))
 		last, err := open(100)
 		if err != nil || read != "one\nthree\n" {
 			t.Errorf("%s: %q, %v", name, read, err)
@@ -264,12 +239,8 @@ func TestLeftOfTheSameFile(t *testing.T) {
 				t.Errorf("New %v: left are %v, %v", o.New, list, err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, store.TempPrefix+"f"), []byte("left"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.WriteFile(t.Context(), path, o, []byte("whole")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, store.TempPrefix+"f"), []byte("left"), 0o600))
+		must.Do(t, store.WriteFile(t.Context(), path, o, []byte("whole")))
 		only()
 		if o.New {
 			if err := store.WriteFile(t.Context(), path, o, []byte("again")); !errors.Is(err, fs.ErrExist) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"minsep/internal/must"
 )
 
 // memory is a service that keeps objects in memory and has the faults that it is told.
@@ -239,9 +241,7 @@ func TestFaults(t *testing.T) {
 func TestPages(t *testing.T) {
 	o, m := newMemory()
 	for _, name := range []string{"a/x", "a/y/z", "a.b", "b", "c", "d"} {
-		if err := write(o, "mem://bucket/run/"+name, Options{}, []byte(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(o, "mem://bucket/run/"+name, Options{}, []byte(name)))
 	}
 	list, err := o.List(t.Context(), "mem://bucket/run")
 	if want := []Entry{{"a", true}, {"a.b", false}, {"b", false}, {"c", false}, {"d", false}}; err != nil || !slices.Equal(list, want) {
@@ -272,9 +272,7 @@ func TestWrongAndShortReads(t *testing.T) {
 	ctx := context.Background()
 	o, m := newMemory()
 	small := []byte("a whole object has a checksum")
-	if err := write(o, "mem://b/x", Options{}, small); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(o, "mem://b/x", Options{}, small))
 	get := func() ([]byte, error) {
 		f, err := o.Open(ctx, "mem://b/x")
 		if err != nil {
@@ -304,17 +302,10 @@ func TestWrongAndShortReads(t *testing.T) {
 func TestReadAhead(t *testing.T) {
 	o, m := newMemory()
 	const blocks = 40
-	if err := write(o, "mem://b/x", Options{}, make([]byte, blocks*blockSize)); err != nil {
-		t.Fatal(err)
-	}
-	f, err := o.Open(context.Background(), "mem://b/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(o, "mem://b/x", Options{}, make([]byte, blocks*blockSize)))
+	f := must.Get(o.Open(context.Background(), "mem://b/x"))(t)
 	defer f.Close()
-	if _, err := io.Copy(io.Discard, struct{ io.Reader }{Reader(f)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(io.Discard, struct{ io.Reader }{Reader(f)}))(t)
 	if m.requests["read"] != blocks {
 		t.Errorf("%d requests for %d blocks", m.requests["read"], blocks)
 	}
@@ -323,9 +314,7 @@ func TestReadAhead(t *testing.T) {
 	}
 	m.requests["read"] = 0
 	for i := int64(0); i < 10; i += 2 {
-		if _, err := f.ReadAt(make([]byte, 10), i*blockSize); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.ReadAt(make([]byte, 10), i*blockSize))(t)
 	}
 	if m.requests["read"] != 5 {
 		t.Errorf("%d requests for 5 places", m.requests["read"])

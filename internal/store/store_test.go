@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/param"
 	"minsep/internal/store"
 )
@@ -15,14 +16,10 @@ import (
 func TestLocalModes(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	if err := store.MkdirAll(ctx, dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.MkdirAll(ctx, dir, 0o700))
 	name := "file://" + filepath.Join(dir, "secret")
 	for _, o := range []store.Options{{Mode: 0o600, New: true}, {Mode: 0o600}} {
-		if err := store.WriteFile(ctx, name, o, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.WriteFile(ctx, name, o, []byte("x")))
 	}
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "secret"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {

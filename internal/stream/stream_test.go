@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 )
 
@@ -20,10 +21,7 @@ func testRoot(t testing.TB) stream.Root {
 	for i := range b {
 		b[i] = byte(i + 1)
 	}
-	r, err := stream.ParseRoot(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(stream.ParseRoot(b))(t)
 	return r
 }
 
@@ -184,9 +182,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "key")
-	if err := stream.CreateKeyFile(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(path))
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 || info.Size() != stream.RootSize {
 		t.Errorf("key file has mode %v and %d bytes", info.Mode(), info.Size())
 	}

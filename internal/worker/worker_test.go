@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"minsep/internal/must"
 )
 
 // said is the variable that names the file to which the program of a test, this one, writes how it
@@ -68,10 +70,7 @@ func (r *runner) GetArtifact(_ *jobpb.GetArtifactRequest, to jobpb.ArtifactRetri
 
 // serve serves until the test ends, and returns the address.
 func serve(t *testing.T, register func(*grpc.Server)) string {
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "localhost:0"))(t)
 	s := grpc.NewServer()
 	register(s)
 	go s.Serve(l)
@@ -97,27 +96,15 @@ func waitFor(t *testing.T, file string) string {
 // TestMainBecomesTheWorker: the job's program is fetched and started as a worker, with the job's
 // options, in a folder that goes with it.
 func TestMainBecomesTheWorker(t *testing.T) {
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	file := filepath.Join(t.TempDir(), "said")
 	t.Setenv(said, file)
 	script := `#!/bin/sh
 { echo "$0" "$@"; cat "$PIPELINE_OPTIONS_FILE"; } > "$MINSEP_TEST_SAID.new" && mv "$MINSEP_TEST_SAID.new" "$MINSEP_TEST_SAID"
 `
-	payload, err := proto.Marshal(&pipepb.ArtifactFilePayload{Path: "/staged/worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	role, err := proto.Marshal(&pipepb.ArtifactStagingToRolePayload{StagedName: "worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, err := structpb.NewStruct(map[string]any{"beam:option:job_name:v1": "job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := must.Get(proto.Marshal(&pipepb.ArtifactFilePayload{Path: "/staged/worker"}))(t)
+	role := must.Get(proto.Marshal(&pipepb.ArtifactStagingToRolePayload{StagedName: "worker"}))(t)
+	options := must.Get(structpb.NewStruct(map[string]any{"beam:option:job_name:v1": "job"}))(t)
 	r := &runner{file: []byte(script)}
 	address := serve(t, func(s *grpc.Server) {
 		fnpb.RegisterProvisionServiceServer(s, r)
@@ -161,23 +148,14 @@ func TestIncomplete(t *testing.T) {
 // TestPool starts workers of one name for two TaskManagers, and again for one of them. They end
 // with the pool, and folders go with their workers.
 func TestPool(t *testing.T) {
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	t.Setenv("MINSEP_TEST_POOL", "yes")
 	pool := &Pool{Program: own, Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "localhost:0"))(t)
 	served := make(chan error)
 	go func() { served <- pool.Serve(ctx, l) }()
-	cc, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cc := must.Get(grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer cc.Close()
 	client := fnpb.NewBeamFnExternalWorkerPoolClient(cc)
 	n := 0

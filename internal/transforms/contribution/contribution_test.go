@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
@@ -139,13 +140,8 @@ func encode(t interface{ Fatal(...any) }, e *ownergraph.Edges, perChunk int) (ch
 // newConfig returns a configuration with a key of its own.
 func newConfig(t testing.TB) (contribution.Config, stream.Key) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := stream.CreateKeyFile(path); err != nil {
-		t.Fatal(err)
-	}
-	root, err := stream.ReadKeyFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(path))
+	root := must.Get(stream.ReadKeyFile(path))(t)
 	c := contribution.Config{Key: keyref.Ref{KeyURI: path, RunID: stream.RunID{1}, Params: [32]byte{2}}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}}
 	return c, root.Key(c.Key.RunID, c.Key.Params, ownergraph.PriorityPurpose)
 }

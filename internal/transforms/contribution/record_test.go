@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 )
@@ -28,9 +29,7 @@ func TestToOneWorker(t *testing.T) {
 		if passed += len(chunk); bucket != 0 {
 			t.Errorf("a chunk for bucket %d", bucket)
 		}
-		if err := s.Add(chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Add(chunk))
 	}
 	counts := func(_ uint32, n []byte) {
 		if got := binary.BigEndian.Uint64(n); got != examples/4 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 )
@@ -24,9 +25,7 @@ func TestHotOwner(t *testing.T) {
 	bucket := packed.Sorter{Limit: 100_000, Dir: t.TempDir()}
 	defer bucket.Close()
 	add := func(_ uint32, chunk []byte) {
-		if err := bucket.Add(chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bucket.Add(chunk))
 	}
 	coins := map[event]int{} // and their owner
 	taken := [2][]bool{make([]bool, steps+minSep), make([]bool, steps+minSep)}
@@ -64,9 +63,7 @@ func TestHotOwner(t *testing.T) {
 	err := e.exclude(&bucket, func(shard uint32, chunk []byte) {
 		chunks++
 		first := e.out.start[shard]
-		if err := eachEvent(chunk, steps, func(row int64, step int) { got = append(got, event{row, first + int32(step)}) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, eachEvent(chunk, steps, func(row int64, step int) { got = append(got, event{row, first + int32(step)}) }))
 	})
 	if err != nil || e.coins.Close() != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
@@ -78,10 +79,7 @@ func (tb table) chunks(t testing.TB, h how) [][]byte {
 		for i := first; i < min(first+h.chunk, tb.rows.Len()); i++ {
 			r.AppendFrom(tb.rows, i)
 		}
-		b, err := r.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(r.AppendBinary(nil))(t)
 		out = append(out, b)
 	}
 	if h.twice {
@@ -96,19 +94,13 @@ func (tb table) chunks(t testing.TB, h how) [][]byte {
 // form runs the pipeline and returns the opened result.
 func form(t testing.TB, spec sampling.Spec, tb table, h how) *manifest.Batches {
 	t.Helper()
-	b, err := tryForm(t, spec, tb, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(tryForm(t, spec, tb, h))(t)
 	return b
 }
 
 func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batches, error) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	stage, err := manifest.Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := must.Get(manifest.Begin(dir, true))(t)
 	params, sum, err := manifest.Params(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -140,10 +132,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {
 		return nil, err
 	}
-	list, err := manifestio.CollectedFiles(dir, "files.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(manifestio.CollectedFiles(dir, "files.json"))(t)
 	rowsOf := manifest.RowsOfRange
 	if tb.rows != nil {
 		rowsOf = manifest.RowsOfBounded
@@ -152,18 +141,10 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if spec.Owners != nil {
 		told.Owners, told.ExamplesPerOwner = tb.n, spec.Owners.ExamplesPerOwner // no reader counts the owners
 	}
-	facts, err := json.Marshal(told)
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(json.Marshal(told))(t)
 	ix := manifest.Index{Format: manifest.BatchesFormatOf(spec), RunID: c.Key.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
-	if err := stage.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
-	b, err := manifest.OpenBatches(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stage.Publish(ix))
+	b := must.Get(manifest.OpenBatches(t.Context(), dir))(t)
 	for _, f := range b.Index.Files {
 		if err := f.Check(t.Context(), dir); err != nil {
 			t.Error(err)
@@ -183,9 +164,7 @@ func refuses(t *testing.T, about string, spec sampling.Spec, tb table, h how, wa
 
 func read(t testing.TB, b *manifest.Batches) [][]int64 {
 	var out [][]int64
-	if err := b.Each(t.Context(), func(_ int, rows []int64, _ []int) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Each(t.Context(), func(_ int, rows []int64, _ []int) error { out = append(out, slices.Clone(rows)); return nil }))
 	return out
 }
 
@@ -212,10 +191,7 @@ func randomTable(seed uint64, n, owners int) table {
 
 // keyOf derives the key of a purpose as formation does.
 func keyOf(t testing.TB, spec sampling.Spec, purpose string) stream.Key {
-	root, err := stream.ReadKeyFile(keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ReadKeyFile(keyFile))(t)
 	_, sum, err := manifest.Params(spec)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/keyref"
@@ -20,18 +21,13 @@ import (
 
 func testConfig(t *testing.T, spec sampling.Spec) Config {
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("formation tests: 32 bytes of key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(key, []byte("formation tests: 32 bytes of key"), 0o600))
 	return Config{Settings: Settings{Shards: 2, Names: true, Key: keyref.Ref{KeyURI: key, RunID: stream.RunID{1}}}, Spec: spec, Examples: 100}
 }
 
 // sideInput returns the configuration as DoFns get it.
 func sideInput(t *testing.T, c Config) side {
-	b, err := json.Marshal(Resolved{Config: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(Resolved{Config: c}))(t)
 	return func(to *[]byte) bool {
 		*to = b
 		return true
@@ -51,10 +47,7 @@ func TestTwice(t *testing.T) {
 		rows.Owners.AppendInt(int64(i / 2))
 		rows.Ends = append(rows.Ends, uint32(i+1))
 	}
-	encoded, err := rows.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(rows.AppendBinary(nil))(t)
 	f, resolved := &drawTableFn{}, sideInput(t, c)
 	defer f.Teardown()
 	var tallies [][]byte
@@ -62,12 +55,8 @@ func TestTwice(t *testing.T) {
 		e := func(b uint32, c []byte) { events = append(events, chunk{b, c}) }
 		o := func(b uint32, c []byte) { coins = append(coins, chunk{b, c}) }
 		sum := func(b []byte) { tallies = append(tallies, b) }
-		if err := f.ProcessElement(ctx, encoded, resolved, e, o, sum); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.FinishBundle(ctx, resolved, e, o, sum); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.ProcessElement(ctx, encoded, resolved, e, o, sum))
+		must.Do(t, f.FinishBundle(ctx, resolved, e, o, sum))
 		return events, coins
 	}
 	same := func(a, b []chunk) bool {
@@ -93,9 +82,7 @@ func TestTwice(t *testing.T) {
 	}
 	x := &excludeFn{}
 	exclude := func() (out []chunk) {
-		if err := x.ProcessElement(ctx, 0, iterate(coins, 0), resolved, func(b uint32, c []byte) { out = append(out, chunk{b, c}) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.ProcessElement(ctx, 0, iterate(coins, 0), resolved, func(b uint32, c []byte) { out = append(out, chunk{b, c}) }))
 		return out
 	}
 	if !same(exclude(), exclude()) {
@@ -103,9 +90,7 @@ func TestTwice(t *testing.T) {
 	}
 	w := &writeFn{Dir: t.TempDir()}
 	write := func() (files []string) {
-		if err := w.ProcessElement(ctx, 1, iterate(append(exclude(), events...), 1), resolved, resolved, func(s string) { files = append(files, s) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.ProcessElement(ctx, 1, iterate(append(exclude(), events...), 1), resolved, resolved, func(s string) { files = append(files, s) }))
 		return files
 	}
 	first, second := write(), write()
@@ -138,12 +123,8 @@ func TestManyRows(t *testing.T) {
 		var events [][]byte
 		f, resolved := &drawTableFn{}, sideInput(t, c)
 		emit := func(_ uint32, b []byte) { events = append(events, b) }
-		if err := f.ProcessElement(t.Context(), encoded, resolved, emit, emit, func([]byte) {}); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.FinishBundle(t.Context(), resolved, emit, emit, func([]byte) {}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.ProcessElement(t.Context(), encoded, resolved, emit, emit, func([]byte) {}))
+		must.Do(t, f.FinishBundle(t.Context(), resolved, emit, emit, func([]byte) {}))
 		next := func(b *[]byte) bool {
 			if len(events) == 0 {
 				return false
@@ -175,13 +156,8 @@ func TestFailedBundleLeavesNoWorkers(t *testing.T) {
 	f, resolved := &drawTableFn{}, sideInput(t, testConfig(t, sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 5}}))
 	none, noTally := func(uint32, []byte) {}, func([]byte) {}
 	var rows ownergraph.Rows
-	encoded, err := rows.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ProcessElement(ctx, append(encoded, 1), resolved, none, none, noTally); err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(rows.AppendBinary(nil))(t)
+	must.Do(t, f.ProcessElement(ctx, append(encoded, 1), resolved, none, none, noTally))
 	if err := f.FinishBundle(ctx, resolved, none, none, noTally); err == nil {
 		t.Error("malformed rows were taken")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
@@ -26,14 +27,8 @@ func poolsOf(t *testing.T, tb table, pools int) table {
 			edges.Owners.AppendFrom(&tb.rows.Owners, j)
 		}
 	}
-	g, err := ownergraph.New(&edges)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}.Greedy(g, stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(ownergraph.New(&edges))(t)
+	b := must.Get(ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}.Greedy(g, stream.PublicKey("test", nil)))(t)
 	return table{n: b.Summary.Kept, rows: b.Rows(), pools: pools}
 }
 

@@ -7,26 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/keyref"
 )
 
 func TestKeyIsTheRootsOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := stream.CreateKeyFile(path); err != nil {
-		t.Fatal(err)
-	}
-	root, err := stream.ReadKeyFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(path))
+	root := must.Get(stream.ReadKeyFile(path))(t)
 	run, params := stream.RunID{1}, [32]byte{2}
 	want := root.Key(run, params, "p").Commitment()
 	for _, uri := range []string{path, "file://" + path} {
 		ref := keyref.Ref{KeyURI: uri, RunID: run, Params: params}
-		if err := ref.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ref.Validate())
 		b, err := json.Marshal(ref) // as it travels in a pipeline
 		if err != nil {
 			t.Fatal(err)

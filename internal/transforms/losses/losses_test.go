@@ -17,6 +17,7 @@ import (
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -34,23 +35,14 @@ func protocol(t testing.TB) (*accounting.Protocol, string) {
 		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.8, 0.6}},
 		MaxExamplesPerOwner: 1,
 	}
-	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.35, Samples: 20_000, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := plan.Protocol.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.35, Samples: 20_000, CodeVersion: "test"}.Plan(t.Context()))(t)
+	encoded := must.Get(plan.Protocol.Encode())(t)
 	return plan.Protocol, string(encoded)
 }
 
 func newLedger(t testing.TB, p *accounting.Protocol) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Create(t.TempDir(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.Create(t.TempDir(), p))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -62,9 +54,7 @@ func sum(t testing.TB, runner string, c Config, units []ledger.Unit) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Sum(s, c, list); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Sum(s, c, list))(t)
 	_, err = beam.Run(context.Background(), runner, p)
 	return err
 }
@@ -72,20 +62,12 @@ func sum(t testing.TB, runner string, c Config, units []ledger.Unit) error {
 // certificate finishes the ledger from files.
 func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 	t.Helper()
-	if err := Collect(t.Context(), dir, l.AddAll); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Collect(t.Context(), dir, l.AddAll))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("files are left: %v, %v", entries, err)
 	}
-	c, err := l.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(l.Certificate())(t)
+	b := must.Get(c.Encode())(t)
 	return b
 }
 
@@ -94,17 +76,9 @@ func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 func TestAnyCut(t *testing.T) {
 	p, encoded := protocol(t)
 	bare := newLedger(t, p)
-	if err := calibration.Release(t.Context(), bare, 5000, drawhere.By(calibration.NewWorker, 1)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := bare.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, calibration.Release(t.Context(), bare, 5000, drawhere.By(calibration.NewWorker, 1)))
+	c := must.Get(bare.Certificate())(t)
+	want := must.Get(c.Encode())(t)
 	for _, try := range []struct {
 		runner  string
 		size    uint64
@@ -114,18 +88,12 @@ func TestAnyCut(t *testing.T) {
 		units := l.Missing(0, try.size)
 		half := units[:len(units)/2]
 		if len(half) > 0 { // as if stopped halfway
-			if err := sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, half); err != nil {
-				t.Fatal(err)
-			}
-			if err := Collect(t.Context(), dir, l.AddAll); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, half))
+			must.Do(t, Collect(t.Context(), dir, l.AddAll))
 		}
 		// The first unit once more, as a runner that repeats a task would leave it.
 		again := append([]ledger.Unit{units[0]}, l.Missing(0, try.size)...)
-		if err := sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, again); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, again))
 		if got := certificate(t, dir, l); !bytes.Equal(got, want) {
 			t.Errorf("%+v: another certificate", try)
 		}
@@ -145,14 +113,9 @@ func TestPlainUnits(t *testing.T) {
 	for _, d := range montecarlo.Directions {
 		p.Candidates[0].Trials = append(p.Candidates[0].Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: json.RawMessage("{}")})
 	}
-	encoded, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(p.Encode())(t)
 	dir, l := t.TempDir(), newLedger(t, p)
-	if err := sum(t, "direct", Config{Protocol: string(encoded), Dir: dir}, l.Missing(0, 4096)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sum(t, "direct", Config{Protocol: string(encoded), Dir: dir}, l.Missing(0, 4096)))
 	certificate(t, dir, l)
 	for _, tally := range l.Tallies() {
 		if mean := tally.Sum.Mean(tally.Count); mean < 0.001 || mean > 0.04 {
@@ -166,10 +129,7 @@ func TestRefuses(t *testing.T) {
 	l := newLedger(t, p)
 	units := l.Missing(0, 4096)
 	_, s := beam.NewPipelineWithRoot()
-	list, err := Create(s, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(Create(s, units))(t)
 	for name, c := range map[string]Config{"no protocol": {}, "compact protocol": {Protocol: strings.ReplaceAll(encoded, "\n", "")}, "workers": {Protocol: encoded, Workers: -1}} {
 		if _, err := Sum(s, c, list); err == nil {
 			t.Errorf("%s: was taken", name)
@@ -181,9 +141,7 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a unit of another protocol: %v", err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "unit-0-0-0-1.json"), []byte(`{"unit": {}, "more": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "unit-0-0-0-1.json"), []byte(`{"unit": {}, "more": 1}`), 0o600))
 	if err := Collect(t.Context(), dir, l.AddAll); err == nil {
 		t.Error("a damaged file was taken")
 	}

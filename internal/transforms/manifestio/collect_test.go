@@ -8,6 +8,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/must"
 )
 
 func TestMain(m *testing.M) { ptest.MainWithDefault(m, "direct") }
@@ -16,13 +18,8 @@ func TestCollectBringsLinesBack(t *testing.T) {
 	dir := t.TempDir()
 	p, s := beam.NewPipelineWithRoot()
 	Collect(s, dir, "files", beam.Create(s, `{"name":"b","bytes":2,"sha256":"`+zeros+`"}`, `{"name":"a","bytes":1,"sha256":"`+zeros+`"}`))
-	if err := ptest.Run(p); err != nil {
-		t.Fatal(err)
-	}
-	files, err := CollectedFiles(dir, "files")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ptest.Run(p))
+	files := must.Get(CollectedFiles(dir, "files"))(t)
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Name)
@@ -38,9 +35,7 @@ func TestCollectBringsLinesBack(t *testing.T) {
 	}
 	p, s = beam.NewPipelineWithRoot()
 	Collect(s, dir, "files", beam.ParDo(s, &lineFn{}, beam.CreateList(s, [][]byte{})))
-	if err := ptest.Run(p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ptest.Run(p))
 	if files, err := CollectedFiles(dir, "files"); err != nil || files != nil {
 		t.Errorf("without lines: %v, %v", files, err)
 	}

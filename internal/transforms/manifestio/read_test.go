@@ -20,6 +20,7 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/manifestio"
@@ -64,10 +65,7 @@ func rowLines(chunk []byte, emit func(string)) error {
 
 func openGraph(t *testing.T, o graphio.Options, paths ...string) *graphio.Source {
 	t.Helper()
-	src, err := graphio.Open(context.Background(), paths, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(graphio.Open(context.Background(), paths, o))(t)
 	return src
 }
 
@@ -81,26 +79,16 @@ func TestReadGraph(t *testing.T) {
 	}
 	path := filepath.Join(dir, "g.tsv")
 	list := filepath.Join(dir, "list.csv")
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(list, []byte("example_id\nx\ny\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text.Bytes(), 0o600))
+	must.Do(t, os.WriteFile(list, []byte("example_id\nx\ny\n"), 0o600))
 	for _, size := range []int64{500, 0} {
 		p, s := beam.NewPipelineWithRoot()
-		chunks, err := manifestio.ReadGraph(s, openGraph(t, graphio.Options{SplitBytes: size}, path).Splits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		chunks := must.Get(manifestio.ReadGraph(s, openGraph(t, graphio.Options{SplitBytes: size}, path).Splits()))(t)
 		passert.EqualsList(s, beam.ParDo(s, edgeLines, chunks), want)
 		ptest.RunAndValidate(t, p)
 	}
 	p, s := beam.NewPipelineWithRoot()
-	chunks, err := manifestio.ReadGraph(s, openGraph(t, graphio.Options{}, list).Splits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	chunks := must.Get(manifestio.ReadGraph(s, openGraph(t, graphio.Options{}, list).Splits()))(t)
 	passert.EqualsList(s, beam.ParDo(s, edgeLines, chunks), []string{"x x", "y y"})
 	ptest.RunAndValidate(t, p)
 }
@@ -108,13 +96,9 @@ func TestReadGraph(t *testing.T) {
 // TestFaultsFailThePipeline: the message names file and line, and shows no value.
 func TestFaultsFailThePipeline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "g.csv")
-	if err := os.WriteFile(path, []byte("1,2\n3,SECRET\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("1,2\n3,SECRET\n"), 0o600))
 	p, s := beam.NewPipelineWithRoot()
-	if _, err := manifestio.ReadGraph(s, openGraph(t, graphio.Options{}, path).Splits()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(manifestio.ReadGraph(s, openGraph(t, graphio.Options{}, path).Splits()))(t)
 	err := ptest.Run(p)
 	if err == nil || !strings.Contains(err.Error(), "g.csv: line 2: column 2: not an integer") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v", err)
@@ -180,9 +164,7 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	p, s := beam.NewPipelineWithRoot()
 	rows := beam.ParDo(s, chunkRange, beam.CreateList(s, firsts))
 	manifestio.Collect(s, dir, "collected", manifestio.WriteBounded(s, dir, t.TempDir(), ownergraph.String, ownergraph.Int64, false, rows))
-	if err := ptest.Run(p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ptest.Run(p))
 	ix := manifest.Index{Format: manifest.BoundedFormat}
 	ix.Params, ix.ParamsSHA256, err = manifest.Params(struct{}{})
 	if err != nil {
@@ -194,13 +176,8 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	if ix.Files, err = manifestio.CollectedFiles(dir, "collected"); err != nil {
 		t.Fatal(err)
 	}
-	if err := stage.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
-	table, err := manifest.OpenBounded(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stage.Publish(ix))
+	table := must.Get(manifest.OpenBounded(t.Context(), dir))(t)
 	return table
 }
 
@@ -243,10 +220,7 @@ func TestBoundedTableThroughBeam(t *testing.T) {
 		}
 	}
 	inMemory := t.TempDir()
-	files, err := manifestio.WriteTable(t.Context(), inMemory, boundedTable(t), partRows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(manifestio.WriteTable(t.Context(), inMemory, boundedTable(t), partRows))(t)
 	if diff := cmp.Diff(table.Index.Files, files); diff != "" {
 		t.Errorf("from memory (-by Beam +from memory):\n%s", diff)
 	}
@@ -256,10 +230,7 @@ func TestBoundedTableThroughBeam(t *testing.T) {
 			want = append(want, tableLine(i, owners))
 		}
 		p, s := beam.NewPipelineWithRoot()
-		chunks, err := manifestio.ReadBounded(s, table, owners)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chunks := must.Get(manifestio.ReadBounded(s, table, owners))(t)
 		passert.EqualsList(s, beam.ParDo(s, rowLines, chunks), want)
 		ptest.RunAndValidate(t, p)
 	}
@@ -270,13 +241,9 @@ func TestSpoiledTableFailsThePipeline(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	table := writeTable(t, dir, rand.New(rand.NewPCG(3, 4)))
 	name := manifest.BoundedPartName(1)
-	if _, err := manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }))(t)
 	p, s := beam.NewPipelineWithRoot()
-	if _, err := manifestio.ReadBounded(s, table, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(manifestio.ReadBounded(s, table, true))(t)
 	if err := ptest.Run(p); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}

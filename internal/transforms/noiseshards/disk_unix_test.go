@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // TestFullDisk lets files grow to 4 KiB only, as on a full disk: the task fails and leaves no part
@@ -22,18 +23,12 @@ func TestFullDisk(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	low := old
 	low.Cur = 4096
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low))
 	_, err := writer(t, c, r, func() {}).run(context.Background())
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
 	if !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v", err)
 	}

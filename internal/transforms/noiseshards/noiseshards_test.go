@@ -15,6 +15,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/manifestio"
@@ -32,30 +33,19 @@ const steps, coordinates = 47, 301
 func newKey(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "root.key")
-	if err := stream.CreateKeyFile(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(path))
 	return path
 }
 
 // newConfig makes a folder with a recipe.
 func newConfig(t testing.TB, key string, s *mechanism.Strategy) (Config, *noise.Recipe) {
 	t.Helper()
-	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := stream.ReadKeyFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(noise.NewRecipe(noise.Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1}))(t)
+	root := must.Get(stream.ReadKeyFile(key))(t)
 	r.Bind(root, stream.RunID{3}, key)
 	r.Draw()
 	c := Config{Dir: t.TempDir(), KeyURI: key, Shards: 4, DType: manifest.DFloat32, StepsPerFile: 10}
-	f, err := WriteRecipe(c.Dir, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(WriteRecipe(c.Dir, r))(t)
 	c.RecipeSHA256 = f.SHA256
 	return c, r
 }
@@ -97,10 +87,7 @@ func readShard(t testing.TB, c Config, shard int, all []float64) {
 	lo, hi := manifest.NoiseRange(coordinates, shard, c.Shards)
 	for first := 0; first < steps; first += c.stepsPerFile() {
 		rows := min(c.stepsPerFile(), steps-first)
-		f, err := os.Open(filepath.Join(c.Dir, manifest.NoiseFile(shard, c.Shards, first, rows)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(filepath.Join(c.Dir, manifest.NoiseFile(shard, c.Shards, first, rows))))(t)
 		defer f.Close()
 		h, err := manifest.ReadNPYHeader(f)
 		if err != nil || h.DType != c.DType || !slices.Equal(h.Shape, []int{rows, int(hi - lo)}) {
@@ -127,19 +114,11 @@ func readShard(t testing.TB, c Config, shard int, all []float64) {
 // expected makes the noise without a pipeline.
 func expected(t testing.TB, c Config, r *noise.Recipe) []float64 {
 	t.Helper()
-	root, err := stream.ReadKeyFile(c.KeyURI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := r.Generator(r.Key(root, r.RunID), 0, coordinates)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ReadKeyFile(c.KeyURI))(t)
+	g := must.Get(r.Generator(r.Key(root, r.RunID), 0, coordinates))(t)
 	g.Add(r.StepBytes...)
 	all := make([]float64, steps*coordinates)
-	if err := g.Fill64(all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Fill64(all))
 	return all
 }
 
@@ -178,27 +157,13 @@ func TestEverySplitAndRunnerGivesTheSameNoise(t *testing.T) {
 // TestRepeatKeepsFiles runs again over files of a finished run, one of them damaged.
 func TestRepeatKeepsFiles(t *testing.T) {
 	c, r := newConfig(t, newKey(t), testStrategies()[0])
-	first, err := run("direct", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(run("direct", c))(t)
 	keep, damage := filepath.Join(c.Dir, first[0].Name), filepath.Join(c.Dir, first[len(first)-1].Name)
-	before, err := os.Stat(keep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(damage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.Stat(keep))(t)
+	b := must.Get(os.ReadFile(damage))(t)
 	b[len(b)-1] ^= 1
-	if err := os.WriteFile(damage, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	again, err := run("direct", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damage, b, 0o600))
+	again := must.Get(run("direct", c))(t)
 	if !slices.Equal(first, again) || !slices.Equal(read(t, c), expected(t, c, r)) {
 		t.Error("the second run gives other files")
 	}
@@ -223,15 +188,9 @@ func killedAfter(t *testing.T, c Config, r *noise.Recipe, files int) {
 
 func writer(t *testing.T, c Config, r *noise.Recipe, done func()) *shardWriter {
 	t.Helper()
-	root, err := stream.ReadKeyFile(c.KeyURI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(stream.ReadKeyFile(c.KeyURI))(t)
 	lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
-	g, err := r.Generator(r.Key(root, r.RunID), lo, hi)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(r.Generator(r.Key(root, r.RunID), lo, hi))(t)
 	g.Add(r.StepBytes...)
 	return &shardWriter{config: c, shard: 1, steps: steps, generator: g, done: done}
 }
@@ -258,14 +217,10 @@ func TestResume(t *testing.T) {
 			path := filepath.Join(config.Dir, manifest.NoiseShard(1, config.Shards), c.touch)
 			if b, err := os.ReadFile(path); err == nil {
 				b[len(b)/2] ^= 0x55
-				if err := os.WriteFile(path, b, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, b, 0o600))
 			}
 			if c.remove {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(path))
 			}
 			made := 0
 			files, err := writer(t, config, r, func() { made++ }).run(context.Background())
@@ -300,26 +255,15 @@ func TestOtherLayout(t *testing.T) {
 func TestPublishLeavesNoiseAlone(t *testing.T) {
 	c, r := newConfig(t, newKey(t), testStrategies()[0])
 	dir := filepath.Join(c.Dir, "noise")
-	stage, err := manifest.Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recipe, err := WriteRecipe(dir, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := must.Get(manifest.Begin(dir, true))(t)
+	recipe := must.Get(WriteRecipe(dir, r))(t)
 	c.Dir, c.RecipeSHA256 = dir, recipe.SHA256
-	files, err := run("direct", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(run("direct", c))(t)
 	params, sum, err := manifest.Params(r.Params)
 	if err != nil || sum != r.ParamsSHA256 {
 		t.Fatalf("the index's hash of the parameters is not the recipe's (%v)", err)
 	}
-	if err := stage.Publish(manifest.Index{Format: "test", RunID: r.RunID, Params: params, ParamsSHA256: sum, Files: append(files, recipe)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stage.Publish(manifest.Index{Format: "test", RunID: r.RunID, Params: params, ParamsSHA256: sum, Files: append(files, recipe)}))
 	found := 0
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		switch mode := info.Mode(); {
@@ -351,9 +295,7 @@ func TestRefusals(t *testing.T) {
 		"no key":                       func(c *Config) { c.KeyURI += "x" },
 		"another key":                  func(c *Config) { c.KeyURI = newKey(t) },
 		"a file in the way": func(c *Config) {
-			if err := os.WriteFile(filepath.Join(c.Dir, manifest.NoiseShard(2, c.Shards)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(c.Dir, manifest.NoiseShard(2, c.Shards)), nil, 0o600))
 		},
 	} {
 		changed := c
