@@ -57,7 +57,7 @@ type Request struct {
 	Steps      int       `json:"steps" flag:"steps" help:"number of training steps"` // n, 1 to 131,072
 	BatchSizes []float64 `json:"batch_sizes"`                                        // expected, in examples, above 0 and at most 1e15, rising; at least one
 
-	Epsilon float64 `json:"epsilon" flag:"epsilon" help:"epsilon of the claim"` // above 0, at most 1e6
+	Epsilon float64 `json:"epsilon" flag:"epsilon" help:"epsilon of the claim"` // above 0, at most 10,000
 	Delta   float64 `json:"delta" flag:"delta" help:"delta of the claim"`       // at least 1e-300, below 1
 
 	// Unit is the unit that the claim protects. With accounting.UnitExample, each example of a
@@ -127,8 +127,8 @@ func (r Request) Validate() error {
 	for _, b := range r.BatchSizes {
 		c.Require(b > 0 && b <= 1e15, "batch size", b, "must be above 0 and at most 1e15")
 	}
-	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
-	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1, and belongs well below one over the number of owners (docs/choosing.md)")
+	c.Require(r.Epsilon > 0 && r.Epsilon <= calibration.MostEpsilon, "epsilon", r.Epsilon, "must be above 0 and at most 10,000")
+	c.Require(r.Delta >= 1e-300 && r.Delta <= 0.99, "delta", r.Delta, "must be from 1e-300 to 0.99, and belongs well below one over the number of owners (docs/choosing.md)")
 	c.Require(
 		slices.Contains([]string{RMSE, MaxSE, LastSE, LateSE}, r.Objective),
 		"objective",

@@ -39,8 +39,8 @@ type Account struct {
 
 // PlanPrivacy is the claim to certify, with the budget of its verification.
 type PlanPrivacy struct {
-	Epsilon         float64   `json:"epsilon"                    strict:"required" flag:"epsilon" help:"epsilon of the claim"`                                                                                     // 0 to 1e6
-	Delta           float64   `json:"delta"                      strict:"required" flag:"delta" help:"delta of the claim"`                                                                                         // at least 1e-300, below 1
+	Epsilon         float64   `json:"epsilon"                    strict:"required" flag:"epsilon" help:"epsilon of the claim"`                                                                                     // 0 to 10,000
+	Delta           float64   `json:"delta"                      strict:"required" flag:"delta" help:"delta of the claim"`                                                                                         // 1e-300 to 0.99
 	NoiseMultiplier float64   `json:"noise_multiplier,omitempty" flag:"noise-multiplier" help:"verify this noise multiplier only"`                                                                                 // above 0; 0 for the smallest that can be verified
 	Samples         uint64    `json:"samples,omitempty"          flag:"samples" help:"number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top"`        // or
 	CPUTime         CPUTime   `json:"cpu_time,omitempty"         flag:"cpu-time" help:"CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)"`                  // above 0; with neither, calibration.DefaultCPUTime

@@ -49,6 +49,9 @@ type Problem struct {
 	Workers int
 }
 
+// MostEpsilon is the largest ε of a claim.
+const MostEpsilon = 1e4
+
 // MostAlso is the largest number of additional ε of a protocol.
 const MostAlso = 16
 
@@ -60,8 +63,8 @@ const leastComposed, leastSampled = 1e-18, 1e-40
 // run.
 func (p Problem) ValidateClaim() error {
 	c := param.Checker{}
-	c.Require(p.Epsilon >= 0 && p.Epsilon <= 1e6, "epsilon", p.Epsilon, "must be from 0 to 1e6")
-	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
+	c.Require(p.Epsilon >= 0 && p.Epsilon <= MostEpsilon, "epsilon", p.Epsilon, "must be from 0 to 10,000: more protects nobody")
+	c.Require(p.Delta >= 1e-300 && p.Delta <= 0.99, "delta", p.Delta, "must be from 1e-300 to 0.99: more protects nobody")
 	c.Require(
 		len(p.AlsoEpsilon) <= MostAlso,
 		"also epsilon",
@@ -69,7 +72,7 @@ func (p Problem) ValidateClaim() error {
 		fmt.Sprintf("must be at most %d numbers", MostAlso),
 	)
 	for i, epsilon := range p.AlsoEpsilon {
-		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
+		c.Require(epsilon >= 0 && epsilon <= MostEpsilon, "also epsilon", epsilon, "must be numbers from 0 to 10,000")
 		c.Require(
 			epsilon != p.Epsilon,
 			"also epsilon",

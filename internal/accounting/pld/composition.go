@@ -53,6 +53,12 @@ type Composition struct {
 // maxCells bounds the cells of one discrete distribution: 16 MiB of masses.
 const maxCells = 1 << 21
 
+// fewCells bounds the cells of a composed loss that spreads far or has more than manySteps.
+const (
+	fewCells  = 1 << 19
+	manySteps = 500_000
+)
+
 // Compose composes the steps, in any order.
 func Compose(steps []Step, o Options) (*Composition, error) {
 	c := param.Checker{}
@@ -88,9 +94,9 @@ func Compose(steps []Step, o Options) (*Composition, error) {
 // chooseGrid returns the spacing that is asked for, or for 0 a fine one. The error of the
 // discretisation is of second order: about count·grid² in ε for usual tilts, and it also grows as
 // the spacing nears the spread of a step's loss. The spacing brings the two to about 1e-5 and 1e-4,
-// unless that takes too many cells. If the composed loss spreads over more than 4, an error of 1e-4
-// of what is beyond is small beside it, and its own cells are limited too: such compositions are of
-// much too little noise, or of a very large ε.
+// unless that takes too many cells. If the composed loss spreads over more than 4, or is one of very many
+// steps, its own cells are limited too, and an error of count·s²·7e-11 in ε, of about s²/2 + 4s for a
+// spread of s, is small beside it: such compositions are of much too little noise, or of a very large ε.
 func chooseGrid(steps []Step, asked, tail float64) float64 {
 	count, variance, fine, least := 0, 0.0, 1.0, 1e-7
 	for _, s := range steps {
@@ -105,8 +111,8 @@ func chooseGrid(steps []Step, asked, tail float64) float64 {
 		return max(asked, least)
 	}
 	spread := math.Sqrt(variance)
-	if spread > 4 {
-		least = max(least, 12*spread/maxCells)
+	if spread > 4 || count > manySteps {
+		least = max(least, 12*spread/fewCells)
 	}
 	grid := max(least, min(fine, math.Sqrt((1e-5+1e-4*max(0, spread-4))/float64(count))))
 	// A single point is not rounded at all on a grid that divides its ε.
