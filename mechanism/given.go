@@ -22,7 +22,7 @@ func init() {
 				return
 			}
 			given := fmt.Sprintf("of %d entries", len(p.Column))
-			c.Require(false, "column", given, fmt.Sprintf("must have 1 to %d, the steps of a stamp", most))
+			c.Requiref(false, "column", given, "must have 1 to %d, the steps of a stamp", most)
 		},
 		make: func(_ context.Context, _ Problem, p Params) (*Strategy, error) {
 			return Toeplitz(p.Steps, p.Column)

@@ -25,7 +25,7 @@ const KindOwn = "own"
 // or an upper bound.
 func FromRows(steps int, row func(i int) []float64) (*Strategy, error) {
 	check := param.Checker{}
-	check.Require(steps >= 1 && steps <= MaxSteps, "steps", steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
+	check.Requiref(steps >= 1 && steps <= MaxSteps, "steps", steps, "must be 1 to %d", MaxSteps)
 	if err := check.Err(); err != nil {
 		return nil, err
 	}

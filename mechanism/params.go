@@ -65,7 +65,7 @@ func (p Params) Validate() error {
 	c := param.Checker{}
 	f, known := familyOf(p.Kind)
 	c.Require(known, "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(Kinds(func(Family) bool { return true }), ", "))
-	c.Require(p.Steps >= 1 && p.Steps <= MaxSteps, "steps", p.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
+	c.Requiref(p.Steps >= 1 && p.Steps <= MaxSteps, "steps", p.Steps, "must be 1 to %d", MaxSteps)
 	if known {
 		p.validateFamily(f, &c)
 	}
@@ -73,11 +73,11 @@ func (p Params) Validate() error {
 		c.AtLeast("bands", p.Bands, 0)
 	}
 	most := p.Steps / max(1, p.Stamps)
-	c.Require(p.Buffers >= 0 && p.Buffers <= max(most, 1), "buffers", p.Buffers, fmt.Sprintf("must be 1 to %d", max(most, 1)))
+	c.Requiref(p.Buffers >= 0 && p.Buffers <= max(most, 1), "buffers", p.Buffers, "must be 1 to %d", max(most, 1))
 	c.Require(p.Arity == 0 || p.Arity >= 2, "arity", p.Arity, "must be at least 2")
 	c.AtLeast("stamps", p.Stamps, 0)
 	if p.Stamps > 1 {
-		c.Require(p.Steps%p.Stamps == 0, "stamps", p.Stamps, fmt.Sprintf("must divide the steps, %d", p.Steps))
+		c.Requiref(p.Steps%p.Stamps == 0, "stamps", p.Stamps, "must divide the steps, %d", p.Steps)
 		c.Require(
 			p.WorkloadFile() == "" && p.schedule() == ConstantSchedule,
 			"workload",
@@ -100,30 +100,30 @@ func (p Params) Validate() error {
 // validateFamily adds the faults of parameters that the family decides.
 func (p Params) validateFamily(f Family, c *param.Checker) {
 	if f.MaxSteps > 0 {
-		c.Require(
+		c.Requiref(
 			p.Steps <= f.MaxSteps,
 			"steps",
 			p.Steps,
-			fmt.Sprintf("must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind),
+			"must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind,
 		)
 	}
 	if f.check != nil {
 		f.check(p, c)
 	}
 	if most := p.Steps / max(1, p.Stamps); f.Size == BandsSize {
-		c.Require(
+		c.Requiref(
 			p.Bands >= 1 && p.Bands <= most,
 			"bands",
 			p.Bands,
-			fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind),
+			"must be 1 to %d for %s", max(1, most), p.Kind,
 		)
 	}
 	for _, o := range p.options() {
-		c.Require(
+		c.Requiref(
 			!o.given || slices.Contains(o.kinds, p.Kind),
 			o.name,
 			o.value,
-			fmt.Sprintf("is for %s only, not for %s", words.List(o.kinds), p.Kind),
+			"is for %s only, not for %s", words.List(o.kinds), p.Kind,
 		)
 	}
 	if f.Parameter == nil {
@@ -267,7 +267,7 @@ func (p Params) checkWorkload(c *param.Checker) {
 		of = "a workload from a file"
 	}
 	foreign := func(field string, given bool, value any) {
-		c.Require(!given, field, value, fmt.Sprintf("is for the %s workload, not for %s", TrainingWorkload, of))
+		c.Requiref(!given, field, value, "is for the %s workload, not for %s", TrainingWorkload, of)
 	}
 	foreign("optimizer", p.Optimizer != "", p.Optimizer)
 	foreign("weight decay", p.WeightDecay != 0, p.WeightDecay)

@@ -363,7 +363,7 @@ func (s *Strategy) Validate() error {
 		s.Kind,
 		"must be a known kind of strategy",
 	)
-	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
+	check.Requiref(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, "must be 1 to %d", MaxSteps)
 	ways := count(s.Toeplitz != nil, s.InverseToeplitz != nil, s.BLT != nil, s.Columns != nil)
 	check.Require(
 		ways == 1,

@@ -165,11 +165,11 @@ func (t Training) check(steps int, c *param.Checker) {
 		t.Optimizer,
 		"must be sgd or adam",
 	)
-	c.Require(
+	c.Requiref(
 		t.Optimizer != Adam || t.Momentum != 0,
 		"momentum",
 		t.Momentum,
-		fmt.Sprintf("must be above 0 for adam: it is its β₁, such as %g", AdamMomentum),
+		"must be above 0 for adam: it is its β₁, such as %g", AdamMomentum,
 	)
 	c.Require(t.Memory == 0 || t.Memory >= 1, "memory", t.Memory, errMemory.Error())
 	c.Require(
@@ -196,11 +196,11 @@ func (t Training) check(steps int, c *param.Checker) {
 		t.WeightDecay,
 		"needs the learning rate too, the largest of the schedule (--learning-rate, or strategy.learning_rate of a plan): a step takes off the product of both",
 	)
-	c.Require(
+	c.Requiref(
 		t.WeightDecay*t.LearningRate <= 1,
 		"weight decay",
 		t.WeightDecay,
-		fmt.Sprintf("must be at most %g, one over the learning rate", 1/t.LearningRate),
+		"must be at most %g, one over the learning rate", 1/t.LearningRate,
 	)
 	t.checkSchedule(steps, c)
 }
@@ -215,11 +215,11 @@ func (t Training) checkSchedule(steps int, c *param.Checker) {
 		"are for the schedule "+WarmupCosineSchedule,
 	)
 	c.Require(t.WarmupSteps >= 0, "warmup-steps", t.WarmupSteps, "must be at least 1")
-	c.Require(
+	c.Requiref(
 		!warms || t.warmup(steps) < steps,
 		"warmup-steps",
 		t.warmup(steps),
-		fmt.Sprintf("must be below the steps, %d", steps),
+		"must be below the steps, %d", steps,
 	)
 }
 

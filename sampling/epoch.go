@@ -68,8 +68,8 @@ the T nearest to examples / X`,
 }
 
 func checkEpoch(c *param.Checker, epoch, minSep int) {
-	c.Require(epoch >= max(1, minSep) && epoch <= maxEpoch, "epoch steps", epoch,
-		fmt.Sprintf("must be at least min-sep, %d, and at most %d", minSep, maxEpoch))
+	c.Requiref(epoch >= max(1, minSep) && epoch <= maxEpoch, "epoch steps", epoch,
+		"must be at least min-sep, %d, and at most %d", minSep, maxEpoch)
 }
 
 // Name returns "epoch-min-sep".
@@ -93,8 +93,8 @@ func (s EpochMinSep) Validate() error {
 // checkPlaces checks that the table of a scheme whose choices differ between the places of an epoch is
 // not too large.
 func checkPlaces(c *param.Checker, steps, epoch int) {
-	c.Require(min(steps, epoch) <= MaxTableChoices, "epoch steps", epoch,
-		fmt.Sprintf("must be at most %d in a run of more steps", MaxTableChoices))
+	c.Requiref(min(steps, epoch) <= MaxTableChoices, "epoch steps", epoch,
+		"must be at most %d in a run of more steps", MaxTableChoices)
 }
 
 // ExpectedBatchSize is examples / EpochSteps, at every step.
@@ -119,19 +119,19 @@ func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, 
 		)
 	}
 	c := param.Checker{}
-	c.Require(
+	c.Requiref(
 		epoch <= maxEpoch,
 		"batch size",
 		batch,
-		fmt.Sprintf("must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch),
+		"must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch,
 	)
 	if got := d / epoch; math.Abs(got-batch) > maxMoved*batch {
 		const rule = "would become %.6g, more than 5 %% from it: an epoch has whole steps, and examples / batch size is %.6g; give epoch-steps %d for that size, or %s"
-		c.Require(
+		c.Requiref(
 			false,
 			"batch size",
 			batch,
-			fmt.Sprintf(rule, got, d/batch, int(epoch), s.neighbour(batch, examples, int(epoch))),
+			rule, got, d/batch, int(epoch), s.neighbour(batch, examples, int(epoch)),
 		)
 	}
 	if err := c.Err(); err != nil {

@@ -84,11 +84,11 @@ func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{}
 	c.Positive("batch size", batch)
-	c.Require(
+	c.Requiref(
 		s.MinSep >= 1 && s.MinSep <= MaxSteps,
 		"min-sep",
 		s.MinSep,
-		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+		"must be from 1 to %d", MaxSteps,
 	)
 	for size, count := range neighborhoods {
 		c.Require(

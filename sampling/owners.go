@@ -45,7 +45,7 @@ func (o OwnerSampling) Validate() error {
 }
 
 func checkExamplesPerOwner(c *param.Checker, g int) {
-	c.Require(g >= 1 && g <= maxDrawn, "examples per owner", g, fmt.Sprintf("must be from 1 to %d", maxDrawn))
+	c.Requiref(g >= 1 && g <= maxDrawn, "examples per owner", g, "must be from 1 to %d", maxDrawn)
 }
 
 // OwnerSizes is a histogram: for each number of examples above 0, the number of owners with so

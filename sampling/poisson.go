@@ -1,8 +1,6 @@
 package sampling
 
 import (
-	"fmt"
-
 	"minsep/internal/param"
 )
 
@@ -109,12 +107,12 @@ func (s BallsInBins) Separation() int { return s.Period }
 // Validate returns every fault of the parameters, joined.
 func (s BallsInBins) Validate() error {
 	c := param.Checker{}
-	c.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
-	c.Require(
+	c.Requiref(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, "must be from 1 to %d", MaxSteps)
+	c.Requiref(
 		s.Period >= 1 && s.Period <= MaxSteps,
 		"period",
 		s.Period,
-		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+		"must be from 1 to %d", MaxSteps,
 	)
 	return c.Err()
 }

@@ -1,7 +1,6 @@
 package sampling
 
 import (
-	"fmt"
 	"slices"
 
 	"minsep/internal/param"
@@ -197,11 +196,11 @@ func (s Spec) Validate() error {
 		c.Add(s.Truncation.Validate())
 		for _, scheme := range set {
 			kind, _ := kindOf(scheme.Name())
-			c.Require(
+			c.Requiref(
 				kind.untruncated == "",
 				"truncation",
 				s.Truncation.MaxBatchSize,
-				fmt.Sprintf("must not be given with %s batches", kind.Name),
+				"must not be given with %s batches", kind.Name,
 			)
 		}
 	}

@@ -93,7 +93,7 @@ func (j Jump) to(step int) Point {
 // later, or if the table is too large.
 func (l Law) Tabulate(steps int) (*Table, error) {
 	c := param.Checker{}
-	c.Require(steps >= 1 && steps <= MaxSteps, "steps", steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Requiref(steps >= 1 && steps <= MaxSteps, "steps", steps, "must be from 1 to %d", MaxSteps)
 	c.Require(l.Next != nil && len(l.Start) > 0, "law", len(l.Start), "must have starts and a function Next")
 	sum := 0.0
 	for _, s := range l.Start {
@@ -341,11 +341,11 @@ func (t *Table) Next(at Point) (p float64, in, out Point) {
 // of this package, with starts that have the sum 1, and with jumps that lead to choices.
 func (t *Table) Validate() error {
 	c := param.Checker{}
-	c.Require(
+	c.Requiref(
 		t.Steps >= 1 && t.Steps <= MaxSteps,
 		"steps of the table",
 		t.Steps,
-		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+		"must be from 1 to %d", MaxSteps,
 	)
 	steps, choices := 0, 0
 	for _, class := range t.Classes {
@@ -355,11 +355,11 @@ func (t *Table) Validate() error {
 		}
 		steps += class.Count
 	}
-	c.Require(
+	c.Requiref(
 		steps == t.Steps,
 		"steps of the classes",
 		steps,
-		fmt.Sprintf("must be those of the table, %d", t.Steps),
+		"must be those of the table, %d", t.Steps,
 	)
 	for k, row := range t.Rows {
 		choices += len(row)
@@ -375,11 +375,11 @@ func (t *Table) Validate() error {
 			c.Require(x.In.Wait >= 0 && x.Out.Wait >= 0, "wait", min(x.In.Wait, x.Out.Wait), "must be at least 0")
 		}
 	}
-	c.Require(
+	c.Requiref(
 		choices <= MaxTableChoices,
 		"choices of the table",
 		choices,
-		fmt.Sprintf("must be at most %d", MaxTableChoices),
+		"must be at most %d", MaxTableChoices,
 	)
 	if err := c.Err(); err != nil {
 		return err
@@ -420,22 +420,22 @@ func (t *Table) checkPoints() error {
 	for i := range t.Steps {
 		for _, x := range t.Row(i) {
 			if !has(x.In.to(i)) || x.Threshold < certain && !has(x.Out.to(i)) {
-				c.Require(
+				c.Requiref(
 					false,
 					"choice",
 					x,
-					fmt.Sprintf("must lead to choices of the table, from step %d too", i),
+					"must lead to choices of the table, from step %d too", i,
 				)
 				return c.Err()
 			}
 		}
 		points += len(t.Row(i))
 	}
-	c.Require(
+	c.Requiref(
 		points <= MaxTablePoints,
 		"points of the table",
 		points,
-		fmt.Sprintf("must be at most %d", MaxTablePoints),
+		"must be at most %d", MaxTablePoints,
 	)
 	return c.Err()
 }

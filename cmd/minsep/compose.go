@@ -109,10 +109,10 @@ func (q *composition) check(runs int) error {
 	if len(q.Times) == 1 {
 		q.Times = slices.Repeat(q.Times, runs)
 	}
-	c.Require(len(q.Times) == runs, "times", nil, fmt.Sprintf("must be one number, or one for each of the %d runs", runs))
+	c.Requiref(len(q.Times) == runs, "times", nil, "must be one number, or one for each of the %d runs", runs)
 	left := mostTrainings
 	for _, n := range q.Times {
-		c.Require(n >= 1 && n <= left, "times", n, fmt.Sprintf("must be at least 1, and at most %d of all runs together", mostTrainings))
+		c.Requiref(n >= 1 && n <= left, "times", n, "must be at least 1, and at most %d of all runs together", mostTrainings)
 		left -= n
 	}
 	return c.Err()

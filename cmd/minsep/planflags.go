@@ -69,14 +69,13 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		f.MaxPerOwner,
 		"needs --graph: numbered examples are each their own owner",
 	)
-	c.Require(
+	c.Requiref(
 		f.MaxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners,
 		"max-per-owner",
 		f.MaxPerOwner,
-		fmt.Sprintf(
-			"must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner",
-			mostPerOwner,
-		),
+
+		"must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner",
+		mostPerOwner,
 	)
 	c.Require((r.Steps != 0) != (f.Epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
 	c.Require(f.Epochs >= 0 && f.Epochs <= 1e9, "epochs", f.Epochs, "must be above 0 and at most 1e9")

@@ -366,11 +366,11 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		return plan, err
 	}
 	c.Require(plan.Graph != nil, "plan", p.plan, "must be for a graph: its examples are numbers without owners")
-	c.Require(
+	c.Requiref(
 		p.Coordinates == 0 || p.Coordinates == plan.Noise.Coordinates,
 		"coordinates",
 		p.Coordinates,
-		fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates),
+		"must be those of the plan, %d", plan.Noise.Coordinates,
 	)
 	plan.Graph, plan.Noise.Files = &stages.PlanGraph{Paths: slices.Clone(p.graph), Options: p.read}, false
 	return plan, c.Err()

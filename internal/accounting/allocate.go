@@ -60,7 +60,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 			proven = max(proven, g.Bound+g.Cost)
 		}
 	}
-	check.Require(proven <= c.Delta, "proven bound", proven, fmt.Sprintf("must be at most delta, %g", c.Delta))
+	check.Requiref(proven <= c.Delta, "proven bound", proven, "must be at most delta, %g", c.Delta)
 	if err := check.Err(); err != nil {
 		return Thresholds{}, nil, err
 	}

@@ -121,11 +121,11 @@ func (c *Certificate) Encode() ([]byte, error) {
 // true: for that, make the certificate again from its protocol and ledger.
 func (c *Certificate) Validate() error {
 	k := param.Checker{}
-	k.Require(
+	k.Requiref(
 		c.Format == formatOf(c.Run),
 		"certificate format",
 		c.Format,
-		fmt.Sprintf("must be %d", formatOf(c.Run)),
+		"must be %d", formatOf(c.Run),
 	)
 	k.Require(
 		c.Status == Verified || c.Status == NotProven,
@@ -163,7 +163,7 @@ func (c *Certificate) Validate() error {
 		len(c.Points),
 		"must begin with the certificate's own epsilon and delta",
 	)
-	k.Require(len(c.Points) <= MostPoints, "points", len(c.Points), fmt.Sprintf("must be at most %d", MostPoints))
+	k.Requiref(len(c.Points) <= MostPoints, "points", len(c.Points), "must be at most %d", MostPoints)
 	for _, pt := range c.Points[:min(MostPoints, len(c.Points))] {
 		k.Require(len(pt.Directions) == 2, "directions of a point", len(pt.Directions), "must be 2")
 		for _, v := range pt.Directions {
@@ -175,11 +175,11 @@ func (c *Certificate) Validate() error {
 			)
 		}
 		total := Thresholds{Verify: pt.Verify, FailureProbability: pt.FailureProbability}.Total()
-		k.Require(
+		k.Requiref(
 			total <= pt.Delta*(1+1e-12),
 			"δ_v + q(1-δ_v)",
 			total,
-			fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta),
+			"must be at most the δ claimed, %g", pt.Delta,
 		)
 	}
 	return k.Err()

@@ -88,7 +88,7 @@ type Earlier struct {
 // samples for q, or missing directions.
 func (p *Protocol) Validate() error {
 	c := param.Checker{}
-	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
+	c.Requiref(p.Format == protocolFormat, "protocol format", p.Format, "must be %d", protocolFormat)
 	c.Add(p.Run.Validate())
 	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
 	c.Require(p.Unit == "" || p.Unit == UnitExample, "unit", p.Unit, "must be example, or left out for owner")
@@ -132,11 +132,11 @@ func (p *Protocol) Validate() error {
 			"must have 0 ≤ accept ≤ verify and a failure probability in [0,1)",
 		)
 		total := Thresholds{pt.Accept, pt.Verify, failure}.Total()
-		c.Require(
+		c.Requiref(
 			total <= pt.Delta*(1+1e-12),
 			"δ_v + q(1-δ_v)",
 			total,
-			fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta),
+			"must be at most the δ claimed, %g", pt.Delta,
 		)
 	}
 	last := 0.0
@@ -169,57 +169,56 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 		)
 		c.Require(t.Bound >= 0 && !math.IsInf(t.Bound, 1), "bound", t.Bound, "must be finite and at least 0")
 		if t.Point < 0 || t.Point >= len(p.Points) {
-			c.Require(false, "point of a trial", t.Point, fmt.Sprintf("must be below %d", len(p.Points)))
+			c.Requiref(false, "point of a trial", t.Point, "must be below %d", len(p.Points))
 			continue
 		}
 		seen[place{t.Point, t.Direction}]++
 		pt := p.Points[t.Point]
 		pt.Verify = p.checkTruncation(c, t, pt)
-		c.Require(
+		c.Requiref(
 			t.Accept >= 0 && t.Accept <= pt.Verify,
 			"accepted mean of a trial",
 			t.Accept,
-			fmt.Sprintf("must be at least 0 and at most δ_v, %g", pt.Verify),
+			"must be at least 0 and at most δ_v, %g", pt.Verify,
 		)
 		if t.Samples == 0 {
 			c.Require(t.Accept == 0, "accepted mean of a trial without samples", t.Accept, "must be left out")
 			c.Require(t.Method != MonteCarlo, "method of a trial without samples", t.Method, "must be a proof")
-			c.Require(
+			c.Requiref(
 				t.Bound <= pt.Verify,
 				"bound of a trial without samples",
 				t.Bound,
-				fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
+				"must be at most δ_v, %g", pt.Verify,
 			)
 			continue
 		}
-		c.Require(
+		c.Requiref(
 			t.Method == MonteCarlo || t.Method == Unproven,
 			"method of a trial with samples",
 			t.Method,
-			fmt.Sprintf("must be %q", MonteCarlo),
+			"must be %q", MonteCarlo,
 		)
-		c.Require(t.Samples <= maxSamples, "samples", t.Samples, fmt.Sprintf("must be at most %g", maxSamples))
+		c.Requiref(t.Samples <= maxSamples, "samples", t.Samples, "must be at most %g", maxSamples)
 		q := FailureProbability(t.Samples, t.Bound, p.accept(t), pt.Verify)
-		c.Require(
+		c.Requiref(
 			q <= pt.FailureProbability*(1+1e-9),
 			"failure probability of a trial",
 			q,
-			fmt.Sprintf("must be at most %g: more samples are needed", pt.FailureProbability),
+			"must be at most %g: more samples are needed", pt.FailureProbability,
 		)
 	}
 	for point := range p.Points {
 		for _, d := range montecarlo.Directions {
 			n := seen[place{point, d}]
-			c.Require(
+			c.Requiref(
 				n == 1,
 				"trials of a point and direction",
 				n,
-				fmt.Sprintf(
-					"must be 1 for point %d, direction %s, noise multiplier %g",
-					point,
-					d,
-					candidate.NoiseMultiplier,
-				),
+
+				"must be 1 for point %d, direction %s, noise multiplier %g",
+				point,
+				d,
+				candidate.NoiseMultiplier,
 			)
 		}
 	}
@@ -549,11 +548,11 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 		"must be left out for a run without a maximum batch size, or with examples that are not independent",
 	)
 	t.Truncation.check(c)
-	c.Require(
+	c.Requiref(
 		t.Truncation.Cost <= pt.Verify,
 		"cost of the truncation",
 		t.Truncation.Cost,
-		fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
+		"must be at most δ_v, %g", pt.Verify,
 	)
 	return pt.Verify - t.Truncation.Cost
 }

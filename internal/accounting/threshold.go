@@ -82,11 +82,11 @@ func (c Claim) check(k *param.Checker) {
 	checkDelta(k, c.Delta)
 	k.Require(c.Points >= 0, "points", c.Points, "must be at least 1, or 0 for 1")
 	k.Require(c.MostFailure >= 0, "largest failure probability", c.MostFailure, "must be at least 0")
-	k.Require(
+	k.Requiref(
 		c.Earlier >= 0 && c.Earlier < c.Delta,
 		"earlier failure probability",
 		c.Earlier,
-		fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta),
+		"must be at least 0 and below delta, %g", c.Delta,
 	)
 }
 
@@ -111,11 +111,11 @@ func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, 
 	check := param.Checker{}
 	c.check(&check)
 	checkBounds(&check, bounds)
-	check.Require(
+	check.Requiref(
 		accept >= 0 && accept < c.most(),
 		"accepted mean",
 		accept,
-		fmt.Sprintf("must be at least 0 and below %g", c.most()),
+		"must be at least 0 and below %g", c.most(),
 	)
 	if err := check.Err(); err != nil {
 		return Thresholds{}, nil, err

@@ -99,11 +99,11 @@ func (s Spec) Factor() float64 { return 1 / (s.NoiseMultiplier * s.NoiseMultipli
 func (s Spec) Validate() error {
 	check := param.Checker{}
 	check.Positive("noise multiplier", s.NoiseMultiplier)
-	check.Require(
+	check.Requiref(
 		s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner,
 		"max examples per owner",
 		s.MaxExamplesPerOwner,
-		fmt.Sprintf("must be at most %d", MaxPerOwner),
+		"must be at most %d", MaxPerOwner,
 	)
 	check.Require(
 		(s.Law == nil) != (s.MultiOwner == nil),
@@ -130,18 +130,18 @@ func (s Spec) Validate() error {
 	}
 	steps := s.Strategy.Steps
 	if s.Law != nil {
-		check.Require(
+		check.Requiref(
 			s.Law.Steps == steps,
 			"steps of the law",
 			s.Law.Steps,
-			fmt.Sprintf("must be the %d steps of the strategy", steps),
+			"must be the %d steps of the strategy", steps,
 		)
 	} else {
-		check.Require(
+		check.Requiref(
 			s.MultiOwner.Steps == steps,
 			"steps",
 			s.MultiOwner.Steps,
-			fmt.Sprintf("must be the %d steps of the strategy", steps),
+			"must be the %d steps of the strategy", steps,
 		)
 	}
 	s.checkColumns(&check, likelihood.NewColumns(s.Strategy))
@@ -157,14 +157,14 @@ func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 		"must have no negative entry: the analysis of random participations does not cover one",
 	)
 	largest := s.largestNorm(c)
-	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
-		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
+	check.Requiref(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
+		"must be at most %g: losses lose their accuracy beyond", maxSquaredNorm)
 	if s.MultiOwner != nil {
-		check.Require(
+		check.Requiref(
 			c.Bands <= s.MinSep(),
 			"bands",
 			c.Bands,
-			fmt.Sprintf("must be at most min-sep, %d, for multi-owner: no loss is known otherwise", s.MinSep()),
+			"must be at most min-sep, %d, for multi-owner: no loss is known otherwise", s.MinSep(),
 		)
 	}
 }
@@ -239,7 +239,7 @@ func NewEvaluator(s Spec) (*Evaluator, error) {
 // for ratios up to e^±10000.
 func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 	check, steps := param.Checker{}, e.columns.Steps
-	check.Require(len(y) == steps, "length of y", len(y), fmt.Sprintf("must be the number of steps, %d", steps))
+	check.Requiref(len(y) == steps, "length of y", len(y), "must be the number of steps, %d", steps)
 	for i, v := range y {
 		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), fmt.Sprintf("y[%d]", i), v, "must be finite")
 	}

@@ -77,8 +77,8 @@ func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 		return nil, ErrKey
 	}
 	check := param.Checker{}
-	check.Require(0 <= lo && lo < hi && hi <= r.Params.Coordinates, "coordinates", fmt.Sprintf("[%d,%d)", lo, hi),
-		fmt.Sprintf("must be a range within [0,%d)", r.Params.Coordinates))
+	check.Requiref(0 <= lo && lo < hi && hi <= r.Params.Coordinates, "coordinates", fmt.Sprintf("[%d,%d)", lo, hi),
+		"must be a range within [0,%d)", r.Params.Coordinates)
 	if err := check.Err(); err != nil {
 		return nil, err
 	}

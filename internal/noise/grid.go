@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 
@@ -120,16 +119,15 @@ func chooseGrid(scale float64, c Config) (float64, error) {
 		return usual, nil
 	}
 	check := param.Checker{}
-	check.Require(
+	check.Requiref(
 		float64(c.Grid) >= finest && float64(c.Grid) <= scale,
 		"grid",
 		float64(c.Grid),
-		fmt.Sprintf(
-			"must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise",
-			finest,
-			held,
-			scale,
-		),
+
+		"must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise",
+		finest,
+		held,
+		scale,
 	)
 	return float64(c.Grid), check.Err()
 }

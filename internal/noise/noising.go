@@ -221,22 +221,22 @@ func (n *Noising) Validate(steps int) error {
 		"must be one of gain and feedback, filter, scales and decays",
 	)
 	check.Require(n.Feedback == nil || n.Gain != nil, "feedback without gain", len(n.Feedback), "must have a gain")
-	check.Require(
+	check.Requiref(
 		len(n.Scales) == len(n.Decays),
 		"number of scales",
 		len(n.Scales),
-		fmt.Sprintf("must be the number of decays, %d", len(n.Decays)),
+		"must be the number of decays, %d", len(n.Decays),
 	)
 	for t, row := range n.Feedback {
 		limit := steps - 1
 		if len(n.Feedback) > 1 {
 			limit = t
 		}
-		check.Require(
+		check.Requiref(
 			len(row) <= limit,
 			"length of a feedback row",
 			len(row),
-			fmt.Sprintf("must be at most %d", limit),
+			"must be at most %d", limit,
 		)
 		n.finite(&check, "feedback", row)
 	}

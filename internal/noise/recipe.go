@@ -237,8 +237,8 @@ func NewRecipe(c Config) (*Recipe, error) {
 	)
 	scale := c.NoiseMultiplier * c.ClipNorm
 	if check.Err() == nil {
-		check.Require(scale >= 1/maxScale && scale <= maxScale, "noise multiplier", c.NoiseMultiplier,
-			fmt.Sprintf("times the clip norm, %v, must be 2^-96 to 2^96, which is 1.3e-29 to 7.9e28", c.ClipNorm))
+		check.Requiref(scale >= 1/maxScale && scale <= maxScale, "noise multiplier", c.NoiseMultiplier,
+			"times the clip norm, %v, must be 2^-96 to 2^96, which is 1.3e-29 to 7.9e28", c.ClipNorm)
 	}
 	check.Require(c.Grid.Valid(), "grid", float64(c.Grid), `must be a power of two, or "none"`)
 	check.Require(c.Strategy != nil, "strategy", "nil", "must be given")

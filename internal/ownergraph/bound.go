@@ -1,7 +1,6 @@
 package ownergraph
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -51,7 +50,7 @@ func (b Bound) Validate() error {
 	)
 	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
 	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))
-	c.Require(b.Pools >= 0 && b.Pools <= MaxPools, "pools", b.Pools, fmt.Sprintf("must be from 1 to %d", MaxPools))
+	c.Requiref(b.Pools >= 0 && b.Pools <= MaxPools, "pools", b.Pools, "must be from 1 to %d", MaxPools)
 	if b.Pools > 0 {
 		c.Require(
 			b.MaxExamplesPerOwner == 1,

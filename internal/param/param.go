@@ -74,9 +74,14 @@ func (c *Checker) Require(ok bool, name string, value any, rule string) {
 	}
 }
 
+// Requiref is Require with a rule that fmt.Sprintf formats.
+func (c *Checker) Requiref(ok bool, name string, value any, rule string, args ...any) {
+	c.Require(ok, name, value, fmt.Sprintf(rule, args...))
+}
+
 // AtLeast requires value ≥ low.
 func (c *Checker) AtLeast(name string, value, low int) {
-	c.Require(value >= low, name, value, fmt.Sprintf("must be at least %d", low))
+	c.Requiref(value >= low, name, value, "must be at least %d", low)
 }
 
 // Positive requires a finite value > 0.

@@ -80,11 +80,11 @@ type NoiseStream struct {
 func (n NoiseStream) Validate() error {
 	c := param.Checker{}
 	c.AtLeast("from-step", n.FromStep, 0)
-	c.Require(
+	c.Requiref(
 		n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards,
 		"shard",
 		fmt.Sprintf("%d/%d", n.Shard, n.Shards),
-		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards),
+		"must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards,
 	)
 	_, known := stages.DTypes[n.DType]
 	c.Require(known, "dtype", n.DType, "must be float32 or float64")
@@ -196,27 +196,27 @@ func (b stepBytes) readUntil(step int) error {
 // head returns the head of the stream. It refuses parameters that the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
 	c := param.Checker{}
-	c.Require(
+	c.Requiref(
 		n.FromStep <= r.Params.Steps,
 		"from-step",
 		n.FromStep,
-		fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps),
+		"must be 0 to %d, the steps of the recipe", r.Params.Steps,
 	)
-	c.Require(
+	c.Requiref(
 		int64(n.Shards) <= r.Params.Coordinates,
 		"shard",
 		fmt.Sprintf("%d/%d", n.Shard, n.Shards),
-		fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates),
+		"must have at most %d shards, one for each coordinate", r.Params.Coordinates,
 	)
 	dtype := stages.DTypes[n.DType]
 	if n.DType == "" && !r.Float32() {
 		dtype = manifest.DFloat64
 	}
-	c.Require(
+	c.Requiref(
 		dtype == manifest.DFloat64 || r.Float32(),
 		"dtype",
 		"float32",
-		fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()),
+		"must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid(),
 	)
 	first, end := manifest.NoiseRange(r.Params.Coordinates, n.Shard, n.Shards)
 	return NoiseStreamHead{

@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"minsep/internal/accounting"
@@ -81,11 +80,11 @@ func accountFaults(p Plan) error {
 			p.Bound.Duplicates,
 			"must be left out with scheme.sample owners: each of their examples is there once",
 		)
-		c.Require(
+		c.Requiref(
 			p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner,
 			"examples per owner",
 			p.Scheme.ExamplesPerOwner,
-			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner),
+			"must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner,
 		)
 	}
 	return c.Err()

@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
@@ -42,11 +41,11 @@ func (b Bound) Validate() error {
 	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
-	c.Require(
+	c.Requiref(
 		b.Buckets >= 0 && b.Buckets <= maxBuckets,
 		"buckets",
 		b.Buckets,
-		fmt.Sprintf("must be 1 to %d", maxBuckets),
+		"must be 1 to %d", maxBuckets,
 	)
 	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()

@@ -68,17 +68,17 @@ func (f Form) Validate() error {
 		f.Sample,
 		"needs a bounded table, which names the owners of examples: numbered examples are their own owners",
 	)
-	c.Require(
+	c.Requiref(
 		f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1),
 		"shards",
 		f.Shards,
-		fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)),
+		"must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps),
 	)
-	c.Require(
+	c.Requiref(
 		f.Buckets >= 0 && f.Buckets <= maxBuckets,
 		"buckets",
 		f.Buckets,
-		fmt.Sprintf("must be 1 to %d", maxBuckets),
+		"must be 1 to %d", maxBuckets,
 	)
 	return c.Err()
 }
@@ -93,11 +93,11 @@ func feasible(p sampling.Params, examples int64) error {
 	}
 	if p.Validate() != nil {
 		c := param.Checker{}
-		c.Require(
+		c.Requiref(
 			p.BatchSize <= float64(examples),
 			"batch size",
 			p.BatchSize,
-			fmt.Sprintf("must be at most %d, the number of examples", examples),
+			"must be at most %d, the number of examples", examples,
 		)
 		return c.Err()
 	}

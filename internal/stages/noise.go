@@ -71,7 +71,7 @@ func (n Noise) Validate() error {
 	_, err := noise.ParseWords(n.Words)
 	c.Add(err)
 	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
-	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
+	c.Requiref(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, "must be 1 to %d", most)
 	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
 	c.Require(
 		n.Files || n.Shards <= 0,
@@ -188,11 +188,11 @@ func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	// More noise than certified keeps the claim.
 	check := param.Checker{}
 	sigma := float64(r.Params.NoiseMultiplier)
-	check.Require(
+	check.Requiref(
 		sigma >= c.NoiseMultiplier,
 		"noise multiplier",
 		sigma,
-		fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run),
+		"must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run,
 	)
 	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -124,11 +123,11 @@ func (p Plan) Validate() error {
 			c.Add(InPlan(s.Group, s.faults(p)))
 		}
 	}
-	c.Require(
+	c.Requiref(
 		len(p.Name) <= MaxName && printable.Line(p.Name) == p.Name,
 		"name",
 		strconv.Quote(p.Name),
-		fmt.Sprintf("must be one line of at most %d bytes", MaxName),
+		"must be one line of at most %d bytes", MaxName,
 	)
 	c.Add(p.NounFaults())
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")

@@ -89,11 +89,11 @@ var strategyStage = Stage{
 		if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
 			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
 		}
-		c.Require(
+		c.Requiref(
 			strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1,
 			"steps of the strategy",
 			p.Strategy.Steps,
-			fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps),
+			"must be %d, as the scheme has, or left out", p.Scheme.Steps,
 		)
 		c.Add(ofScheme(p, InPlan("strategy", strategy.Validate())))
 		return c.Err()

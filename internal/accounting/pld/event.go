@@ -1,7 +1,6 @@
 package pld
 
 import (
-	"fmt"
 	"math"
 
 	"minsep/internal/binomial"
@@ -51,15 +50,14 @@ func (e Release) Validate() error {
 	c.Positive("sensitivity", e.Sensitivity)
 	c.AtLeast("max examples per owner", e.Examples, 1)
 	if least := LeastNoiseMultiplier(e.Sensitivity, e.Examples); e.NoiseMultiplier < least {
-		c.Require(
+		c.Requiref(
 			false,
 			"noise multiplier",
 			e.NoiseMultiplier,
-			fmt.Sprintf(
-				"must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of",
-				least,
-				maxRatio,
-			),
+
+			"must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of",
+			least,
+			maxRatio,
 		)
 	}
 	if t := e.Truncation; t != nil {

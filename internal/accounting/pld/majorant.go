@@ -1,7 +1,6 @@
 package pld
 
 import (
-	"fmt"
 	"math"
 
 	"minsep/internal/param"
@@ -33,14 +32,14 @@ const raised = 1e-9
 func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
 	c := param.Checker{}
 	c.Require(grid >= 1e-4 && grid <= 1, "grid", grid, "must be in [1e-4, 1]")
-	c.Require(
+	c.Requiref(
 		len(bounds) > 1 && len(bounds) <= maxCells,
 		"bounds",
 		len(bounds),
-		fmt.Sprintf("must be 2 to %d", maxCells),
+		"must be 2 to %d", maxCells,
 	)
 	for j, b := range bounds {
-		c.Require(b >= 0 && b <= 1, "bound", b, fmt.Sprintf("of number %d must be from 0 to 1", j))
+		c.Requiref(b >= 0 && b <= 1, "bound", b, "of number %d must be from 0 to 1", j)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

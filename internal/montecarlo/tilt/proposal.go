@@ -96,14 +96,14 @@ func (p Proposal) Validate() error {
 	check := param.Checker{}
 	check.Add(p.Config.Validate())
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
-	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
+	check.Requiref(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, "must be 0 to %g", maxSlack)
 	check.Require(
 		p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon),
 		"bound and slack",
 		p.Bound,
 		"are too small",
 	)
-	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
+	check.Requiref(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, "must be 0 to %d", maxDraws)
 	check.Require(
 		p.Draws == 0 || p.Spec.MaxExamplesPerOwner > 1 && p.Method != Zero && (p.Method != Plain || p.Bound == 1),
 		"draws",
@@ -117,11 +117,11 @@ func (p Proposal) Validate() error {
 	case Tilted:
 		m := p.Moment
 		check.AtLeast("order", m.Order, p.Spec.ExamplesPerOwner())
-		check.Require(
+		check.Requiref(
 			m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder,
 			"order",
 			m.Order,
-			fmt.Sprintf("must be at most %d", highestOrder(p.Spec)),
+			"must be at most %d", highestOrder(p.Spec),
 		)
 		check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep(), "block", m.Block, "must be 0 to min-sep")
 		check.AtLeast("tables", m.Tables, 0)
@@ -131,11 +131,11 @@ func (p Proposal) Validate() error {
 			m.LogN,
 			"must be finite and at least 0",
 		)
-		check.Require(
+		check.Requiref(
 			p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0,
 			"parts and cut",
 			p.Parts,
-			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts),
+			"must both be 0, or both above 0 with at most %d parts", mostParts,
 		)
 	default:
 		check.Require(false, "method", p.Method, "must be zero, tilted, tangent or plain")

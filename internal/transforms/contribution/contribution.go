@@ -26,7 +26,6 @@ package contribution
 
 import (
 	"cmp"
-	"fmt"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
@@ -77,11 +76,11 @@ func (c Config) Validate() error {
 		c.Owners,
 		"must be int64, string or bytes",
 	)
-	check.Require(
+	check.Requiref(
 		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
 		"buckets",
 		c.Buckets,
-		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
+		"must be from 0 to %d", packed.MaxBuckets,
 	)
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
 	check.Require(c.Small >= 0, "small graph", c.Small, "must have at least 0 bytes")

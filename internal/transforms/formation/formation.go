@@ -27,7 +27,6 @@ package formation
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -76,18 +75,18 @@ func (c Config) Validate() error {
 		k.Add(err)
 	} else {
 		steps := c.Spec.Scheme().NumSteps()
-		k.Require(
+		k.Requiref(
 			c.Shards >= 1 && c.Shards <= steps,
 			"shards",
 			c.Shards,
-			fmt.Sprintf("must be from 1 to the %d steps", steps),
+			"must be from 1 to the %d steps", steps,
 		)
 	}
-	k.Require(
+	k.Requiref(
 		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
 		"buckets",
 		c.Buckets,
-		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
+		"must be from 0 to %d", packed.MaxBuckets,
 	)
 	k.AtLeast("workers", c.Workers, 0)
 	k.Add(c.Key.Validate())

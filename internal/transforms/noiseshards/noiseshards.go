@@ -30,7 +30,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -77,11 +76,11 @@ func (c Config) stepsPerFile() int {
 func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Require(c.Dir != "", "folder", `""`, "must be named")
-	check.Require(
+	check.Requiref(
 		c.Shards >= 1 && c.Shards <= manifest.MaxNoiseShards,
 		"shards",
 		c.Shards,
-		fmt.Sprintf("must be 1 to %d", manifest.MaxNoiseShards),
+		"must be 1 to %d", manifest.MaxNoiseShards,
 	)
 	check.Require(
 		c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64,
@@ -98,11 +97,11 @@ func (c Config) Validate() error {
 func (c Config) validateFor(r *noise.Recipe) error {
 	check := param.Checker{}
 	check.Add(c.Validate())
-	check.Require(
+	check.Requiref(
 		int64(c.Shards) <= r.Params.Coordinates,
 		"shards",
 		c.Shards,
-		fmt.Sprintf("must be at most the coordinates, %d", r.Params.Coordinates),
+		"must be at most the coordinates, %d", r.Params.Coordinates,
 	)
 	return check.Err()
 }
