@@ -153,7 +153,7 @@ func (c *Certificate) Write(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(record(l, c.Units), l.Close()); err != nil {
+	if err := record(l, c.Units); err != nil {
 		return err
 	}
 	name := manifest.CertificateFile

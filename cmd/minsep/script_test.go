@@ -178,7 +178,7 @@ func atoi(ts *testscript.TestScript, s string) int {
 }
 
 // killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file
-// with a line in it matches the pattern.
+// matches the pattern.
 func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: killwhen GLOB COMMAND [ARG…]")
@@ -187,7 +187,7 @@ func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	c := exec.Command(program, args[2:]...)
 	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "PATH="+ts.Getenv("PATH"))
-	if sent, err := killtest.Once(scriptT{ts: ts}, c, killtest.Moment{Glob: ts.MkAbs(args[0]), Lines: 1}, 0, os.Kill); !sent {
+	if sent, err := killtest.Once(scriptT{ts: ts}, c, killtest.Moment{Glob: ts.MkAbs(args[0])}, 0, os.Kill); !sent {
 		ts.Fatalf("the command ended by itself: %v", err)
 	}
 }

@@ -322,7 +322,6 @@ func (c chain) certified(t testing.TB, samples uint64) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	if err := calibration.Release(context.Background(), l, 100_000, drawhere.By(calibration.NewWorker, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,6 @@ func inspectClaim(ctx context.Context, path string, found *Inspection) error {
 	found.all.ledger = l
 	again, err := l.CertificateFile()
 	found.check("certificate", "its bytes follow from the ledger", err == nil && bytes.Equal(again, data))
-	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
 	found.check(
 		"proofs",
 		"every bound without samples, and every cost of truncation, holds when it is computed again",

@@ -76,7 +76,6 @@ func published(t *testing.T, p *accounting.Protocol, fill func(u ledger.Unit) []
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	for _, u := range l.Missing(0, math.MaxUint32) {
 		if err := l.AddAll(fill(u)); err != nil {
 			t.Fatal(err)

@@ -145,7 +145,6 @@ func writeKit(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
-		defer l.Close()
 		for i := range p.Candidates {
 			for _, u := range l.Missing(i, math.MaxUint32) {
 				if err := l.AddAll([]ledger.Entry{{Unit: u, Result: ledger.Result{Sums: sums(u)}}}); err != nil {
@@ -183,7 +182,7 @@ func writeKit(t *testing.T) {
 	edit("other-protocol", "sampled", protocol, `"code_version": "`, `"code_version": "x`, "readable", "the units are of another protocol")
 	edit("loose-protocol", "proven", protocol, "{\n", "{", "readable", "the protocol is not in the form that it is hashed in")
 	edit("changed-sum", "sampled", log, `"sums":["`, `"sums":["1`, "corrupt", "a line of the log does not have its checksum")
-	put(kitCase{Name: "torn-log", Base: "proven", Verdict: StateBroken, Check: "log: ", Why: "the log ends in a part of a line"}, map[string][]byte{log: []byte("0123456789abcdef {")})
+	put(kitCase{Name: "torn-log", Base: "proven", Verdict: StateBroken, Check: "corrupt", Why: "the log ends in a part of a line"}, map[string][]byte{log: []byte("0123456789abcdef {")})
 	put(kitCase{Name: "no-units", Base: "sampled", Remove: []string{log}, Verdict: StateBroken, Check: "certificate: its bytes", Why: "the sums are gone"}, nil)
 	put(kitCase{Name: "no-ledger", Base: "proven", Remove: []string{protocol, log, "ledger/request.json"}, Verdict: StateBroken, Check: "readable", Why: "nobody can check the certificate"}, nil)
 	put(kitCase{Name: "no-certificate", Base: "proven", Remove: []string{certificate}, Verdict: StateNotCertified, Why: "whole, and nothing is claimed"}, nil)

@@ -3,8 +3,6 @@
 package killtest
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,15 +10,10 @@ import (
 	"time"
 )
 
-// Moment is an event: at least Files files (at least one) match Glob, and the first of them has at
-// least Lines lines.
+// Moment is an event: at least Files files (at least one) match Glob.
 type Moment struct {
-	Glob         string // absolute
-	Files, Lines int
-}
-
-func (m Moment) String() string {
-	return fmt.Sprintf("%s (%d files, %d lines)", m.Glob, max(1, m.Files), m.Lines)
+	Glob  string // absolute
+	Files int
 }
 
 // Reached reports whether the moment has come.
@@ -30,14 +23,7 @@ func (m Moment) Reached(t testing.TB) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) < max(1, m.Files) {
-		return false
-	}
-	if m.Lines == 0 {
-		return true
-	}
-	content, err := os.ReadFile(paths[0])
-	return err == nil && bytes.Count(content, []byte("\n")) >= m.Lines
+	return len(paths) >= max(1, m.Files)
 }
 
 // Once starts a command. When the moment is reached, and after looks further polls, it sends the

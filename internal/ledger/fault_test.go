@@ -5,13 +5,7 @@ import (
 	"testing"
 
 	"minsep/internal/must"
-	"minsep/internal/store"
 )
-
-// fullLog refuses to store anything.
-type fullLog struct{ store.Log }
-
-func (fullLog) Append([][]byte) error { return errors.New("no space left") }
 
 // TestUnitsOfAFailedWriteDoNotCount: units that are not stored are still missing, and make no
 // certificate.
@@ -20,7 +14,7 @@ func TestUnitsOfAFailedWriteDoNotCount(t *testing.T) {
 	units := l.Missing(0, 400)
 	must.Do(t, l.AddAll(one(units[0], compute(units[0]))))
 	before := l.contents.trials[[2]int{0, 0}].done
-	l.log = fullLog{l.log}
+	l.save = func() error { return errors.New("no space left") }
 	entries := []Entry{{units[0], compute(units[0])}}
 	for _, u := range units[1:] {
 		entries = append(entries, Entry{u, compute(u)})

@@ -29,9 +29,6 @@ const (
 // ErrOtherProtocol says that a folder holds the ledger of another protocol, or units without one.
 var ErrOtherProtocol = errors.New("the folder holds another protocol")
 
-// ErrLocked says that another process has the ledger open.
-var ErrLocked = errors.New("in use by another process")
-
 // background is the context of everything but [Read]. Writes are not cancelled; requests to object
 // stores end by their own limits.
 var background = context.Background()
@@ -61,14 +58,13 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Ledger is an open ledger. It is safe for concurrent use by one process. A ledger that is open for
-// writing is locked against other writers.
+// Ledger is an open ledger. It is safe for concurrent use by one process.
 type Ledger struct {
 	mutex    sync.Mutex
 	contents *contents
-	log      store.Log // nil if opened to be read, or closed
-	fault    error     // of a failed write, after which nothing more is written
-	torn     bool      // opened to be read, with a part of a line at the end
+	save     func() error // stores the contents durably; nil if opened to be read
+	version  string       // of the object that the log is, as it was last read or written; "" while there is none, and for a local file
+	fault    error        // of a failed write, after which nothing more is written
 }
 
 // Create makes the ledger of a protocol in dir, and dir itself if need be. If there is a ledger of
@@ -100,65 +96,64 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	return Open(dir)
 }
 
-// Open opens the ledger in dir for writing, and cuts off a last line that a crash has torn. The
-// error wraps ErrLocked if another process has it open.
+// Open opens the ledger in dir for writing. Whoever writes a ledger in a local folder locks the run
+// directory.
 func Open(dir string) (*Ledger, error) {
-	b, err := readProtocol(background, dir)
-	if err != nil {
-		return nil, err
+	l, err := Read(background, dir)
+	if err == nil {
+		l.save = func() error { return l.write(store.Join(dir, UnitsFile)) }
 	}
-	l := &Ledger{contents: b}
-	var damage error
-	replay := func(r io.Reader) (whole int64, err error) { whole, damage = b.replay(r); return whole, damage }
-	if l.log, err = store.OpenLog(background, store.Join(dir, UnitsFile), fileMode, maxLog, replay); err != nil {
-		if damage != nil {
-			return nil, damage
-		}
-		return nil, logFault(err)
-	}
-	return l, nil
+	return l, err
 }
 
 // InMemory returns a ledger of a protocol that is in no folder, and ends with the process.
 func InMemory(p *accounting.Protocol) (*Ledger, error) {
 	b, err := newContents(p)
-	return &Ledger{contents: b, log: noLog{}}, err
+	return &Ledger{contents: b, save: func() error { return nil }}, err
 }
 
-// noLog is the log of a ledger that is in memory only.
-type noLog struct{}
-
-func (noLog) Append([][]byte) error { return nil }
-
-func (noLog) Close() error { return nil }
-
-// logFault is the error for a log that cannot be opened or written.
-func logFault(err error) error {
-	if errors.Is(err, store.ErrLocked) {
-		return fmt.Errorf("%w (%w)", ErrLocked, err)
-	}
-	return err
-}
-
-// Read opens the ledger in dir for reading, without a lock and without changing anything.
+// Read opens the ledger in dir for reading.
 func Read(ctx context.Context, dir string) (*Ledger, error) {
 	b, err := readProtocol(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
+	l := &Ledger{contents: b}
 	f, err := store.Open(ctx, store.Join(dir, UnitsFile))
 	if errors.Is(err, fs.ErrNotExist) { // no unit is finished yet
-		return &Ledger{contents: b}, nil
+		return l, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	whole, err := b.replay(store.Reader(f))
-	if err != nil {
-		return nil, err
+	l.version = f.Version()
+	return l, b.replay(store.Reader(f))
+}
+
+// write replaces the log by one of all finished units. Nobody else may have replaced the object since
+// it was last read or written here.
+func (l *Ledger) write(path string) error {
+	var log []byte
+	for u, r := range l.contents.units {
+		line, err := entry{u, r}.line()
+		if err != nil {
+			return err
+		}
+		log = append(log, line...)
 	}
-	return &Ledger{contents: b, torn: whole < f.Size()}, nil
+	shared := store.Shared(path)
+	o := store.Options{Mode: fileMode, New: shared && l.version == "", Replaces: l.version}
+	err := store.WriteFile(background, path, o, log)
+	if err != nil || !shared {
+		return err
+	}
+	stored, version, err := store.ReadVersion(background, path, maxLog)
+	if err == nil && !bytes.Equal(stored, log) {
+		err = store.ErrChanged
+	}
+	l.version = version
+	return err
 }
 
 func readProtocol(ctx context.Context, dir string) (*contents, error) {
@@ -173,37 +168,28 @@ func readProtocol(ctx context.Context, dir string) (*contents, error) {
 	return newContents(p)
 }
 
-// replay adds the lines of a log, and returns the length in bytes of the lines that are whole. Only
-// the last line may be torn; any other damage is a [*CorruptError].
-func (b *contents) replay(r io.Reader) (whole int64, err error) {
+// replay adds the lines of a log. Damage is a [*CorruptError].
+func (b *contents) replay(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
 		line, err := lines.ReadSlice('\n')
 		switch {
-		case err == io.EOF:
-			return whole, nil
+		case err == io.EOF && len(line) == 0:
+			return nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return whole, &CorruptError{UnitsFile, n, errors.New("is too long")}
-		case err != nil:
-			return whole, err
+			return &CorruptError{UnitsFile, n, errors.New("is too long")}
+		case err != nil && err != io.EOF:
+			return err
 		}
-		e, err := parseLine(line[:len(line)-1])
-		size := int64(len(line))
+		e, err := parseLine(bytes.TrimSuffix(line, []byte("\n")))
 		if err == nil {
 			_, err = b.add(e)
-		} else if _, end := lines.Peek(1); end == io.EOF {
-			return whole, nil
 		}
 		if err != nil {
-			return whole, &CorruptError{UnitsFile, n, err}
+			return &CorruptError{UnitsFile, n, err}
 		}
-		whole += size
 	}
 }
-
-// Torn reports whether a log that was opened for reading ends in a part of a line. A crash leaves
-// such a part, and opening the ledger to go on removes it: beside a certificate there is none.
-func (l *Ledger) Torn() bool { return l.torn }
 
 // Protocol returns the protocol. The caller must not change it.
 func (l *Ledger) Protocol() *accounting.Protocol { return l.contents.protocol }
@@ -231,43 +217,34 @@ type Entry struct {
 // is a [*RefusedError]: neither it nor the entries after it are recorded. Where the units cannot be
 // stored, none of them counts, and the ledger takes no more.
 //
-// In an object store the log is one object that is written anew each time, so it is better to
-// record many units at once. The error wraps ErrLocked if another process has written that object
-// since.
+// The log is written anew each time, so it is better to record many units at once. In an
+// object store the error wraps [store.ErrChanged] if another process has written it since.
 func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.log == nil {
-		return errors.New("closed, or opened to be read")
+	if l.save == nil {
+		return errors.New("opened to be read")
 	}
 	if l.fault != nil {
 		return l.fault
 	}
-	var lines [][]byte
 	var added []entry
 	var refused error
 	for _, done := range entries {
 		e := entry{done.Unit, done.Result}
-		line, err := e.line()
-		if err != nil {
-			refused = err
-			break
-		}
-		fresh, err := l.contents.add(e)
-		if err != nil {
-			refused = err
+		var fresh bool
+		if fresh, refused = l.contents.add(e); refused != nil {
 			break
 		}
 		if fresh {
-			lines, added = append(lines, line), append(added, e)
+			added = append(added, e)
 		}
 	}
-	if len(lines) > 0 {
-		if err := l.log.Append(lines); err != nil {
+	if len(added) > 0 {
+		if l.fault = l.save(); l.fault != nil {
 			for _, e := range added {
 				l.contents.remove(e)
 			}
-			l.fault = logFault(err)
 			return l.fault
 		}
 	}
@@ -304,18 +281,8 @@ func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 // Units yields the finished units with their results, ordered by candidate, trial and first sample.
 func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	l.mutex.Lock()
-	var all []entry
-	for c, candidate := range l.contents.protocol.Candidates {
-		for i := range candidate.Trials {
-			all = append(all, l.contents.trials[[2]int{c, i}].entries...)
-		}
-	}
-	l.mutex.Unlock()
-	for _, e := range all {
-		if !yield(e.Unit, e.Result) {
-			return
-		}
-	}
+	defer l.mutex.Unlock()
+	l.contents.units(yield)
 }
 
 // Tallies returns the sums of the finished trials.
@@ -350,16 +317,4 @@ func (l *Ledger) CertificateFile() ([]byte, error) {
 		return nil, err
 	}
 	return c.Encode()
-}
-
-// Close ends writing and unlocks the ledger. It may be called more than once.
-func (l *Ledger) Close() error {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.log == nil {
-		return nil
-	}
-	err := l.log.Close()
-	l.log = nil
-	return err
 }

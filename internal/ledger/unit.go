@@ -189,6 +189,19 @@ func (b *contents) remove(e entry) {
 	t.done -= e.Count
 }
 
+// units yields the finished units with their results: see [Ledger.Units].
+func (b *contents) units(yield func(Unit, Result) bool) {
+	for c, candidate := range b.protocol.Candidates {
+		for i := range candidate.Trials {
+			for _, e := range b.trials[[2]int{c, i}].entries {
+				if !yield(e.Unit, e.Result) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // search returns the index of the first entry that starts at or after a sample.
 func (t *trial) search(first uint64) int {
 	i, _ := slices.BinarySearchFunc(

@@ -207,7 +207,6 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 			return err
 		}
 		started = true
-		defer l.Close()
 		if resume { // its samples are checked as they are read, but nobody has looked at its bounds
 			if err := checkProofs(ctx, folder, l.Protocol()); err != nil {
 				return err

@@ -52,13 +52,10 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 			return nil, err
 		}
 		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
-			return nil, errors.Join(
-				fmt.Errorf(
-					"the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger",
-					own,
-					montecarlo.KernelID(),
-				),
-				l.Close(),
+			return nil, fmt.Errorf(
+				"the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger",
+				own,
+				montecarlo.KernelID(),
 			)
 		}
 		return l, nil
@@ -92,10 +89,7 @@ func putAside(folder string) error {
 	}
 	// Units that a stopped job left in files were seen too, and belong to the protocol.
 	err = losses.Collect(context.Background(), store.Join(folder, manifest.FinishedFolder), l.AddAll)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err = errors.Join(err, l.Close()); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	dir := store.Join(folder, manifest.EarlierFolder, l.Configuration())
@@ -124,7 +118,7 @@ func putAside(folder string) error {
 func putUnitsAside(from, to string) error {
 	ctx := context.Background()
 	now, err := store.Stat(ctx, from)
-	if errors.Is(err, fs.ErrNotExist) { // in an object store there is none before the first unit
+	if errors.Is(err, fs.ErrNotExist) { // no unit is finished
 		return nil
 	}
 	if err != nil {

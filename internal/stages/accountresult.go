@@ -51,9 +51,6 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if errors.Join(err, errLedger) != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
-	if l.Torn() { // a killed command left it: resuming would have removed it
-		differs = append(differs, manifest.LedgerFolder+"/"+ledger.UnitsFile+" ends in a part of a line")
-	}
 	// The ledger must give this certificate again, byte for byte: an altered certificate, or one of
 	// another ledger, does not follow from it.
 	again, err := l.CertificateFile()
@@ -85,8 +82,7 @@ func (d *Directory) claimFile() string {
 // LedgerFiles returns the names of the files of a run directory's ledger.
 func LedgerFiles(ctx context.Context, out string) []string {
 	files := []string{manifest.RequestFile, ledger.ProtocolFile}
-	// An empty log is as good as none: an object store has none before the first unit.
-	if info, err := store.Stat(ctx, store.Join(out, manifest.LedgerFolder, ledger.UnitsFile)); err == nil && info.Size > 0 {
+	if _, err := store.Stat(ctx, store.Join(out, manifest.LedgerFolder, ledger.UnitsFile)); err == nil {
 		files = append(files, ledger.UnitsFile)
 	}
 	for _, replaced := range names(ctx, out, manifest.LedgerFolder, manifest.EarlierFolder) {

@@ -347,7 +347,6 @@ func (d *results) account() {
 	d.must(err)
 	c, err := l.Certificate()
 	d.must(err)
-	d.must(l.Close())
 	b, err = c.Encode()
 	d.must(err)
 	write(d.Out, ClaimFile(c.Status), b)

@@ -37,15 +37,6 @@ func (f localFile) ReadAt(b []byte, at int64) (int, error) {
 func (f localFile) Size() int64     { return f.size }
 func (f localFile) Version() string { return "" }
 
-// Open opens a regular file.
-func (local) Open(ctx context.Context, name string) (File, error) {
-	f, info, err := openLocal(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	return localFile{f, ctx, info.Size(), info.Mode()}, nil
-}
-
 // A local file of at least hollowSize bytes is refused if less than 1/hollowShare of its size is
 // stored. No file system compresses real data that much.
 const (
@@ -53,12 +44,11 @@ const (
 	hollowShare = 1 << 12
 )
 
-// openLocal is [os.OpenFile] for a local file, which must be a regular file or a link to one. It
-// never blocks, as opening a pipe would.
-func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(localPath(name), flag|nonBlocking, mode)
+// Open opens a regular file or a link to one. It never blocks, as opening a pipe would.
+func (local) Open(ctx context.Context, name string) (File, error) {
+	f, err := os.OpenFile(localPath(name), os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	info, err := f.Stat()
 	switch {
@@ -69,9 +59,9 @@ func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 		err = fault("open", name, ErrHollow)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	return f, info, nil
+	return localFile{f, ctx, info.Size(), info.Mode()}, nil
 }
 
 // Write writes to a temporary name in the same folder, syncs the file, and renames it.

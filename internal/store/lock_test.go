@@ -43,7 +43,7 @@ func TestLockFolder(t *testing.T) {
 	}
 }
 
-// TestLinksAreNotWritten: a link in the place of a lock or a log makes no file elsewhere, and
+// TestLinksAreNotWritten: a link in the place of a lock makes no file elsewhere, and
 // changes none.
 func TestLinksAreNotWritten(t *testing.T) {
 	top := t.TempDir()
@@ -55,10 +55,6 @@ func TestLinksAreNotWritten(t *testing.T) {
 		want := "file " + link + ": is a link to " + to
 		if _, err := store.LockFolder(dir, "link", 0o755, 0o644); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("lock: %v", err)
-		}
-		_, err := store.OpenLog(t.Context(), link, 0o600, 1<<20, func(io.Reader) (int64, error) { return 0, nil })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("log: %v", err)
 		}
 		must.Do(t, os.Remove(link))
 	}
@@ -128,44 +124,6 @@ func TestRemoveLeftWhileFilesAreWritten(t *testing.T) {
 	group.Wait()
 	if list, err := store.List(t.Context(), dir); err != nil || len(list) != 4 {
 		t.Errorf("%v, %v", list, err)
-	}
-}
-
-// An object is no lock: whoever adds to a log after another has is refused.
-func TestLogs(t *testing.T) {
-	store.RegisterMemory()
-	local := filepath.Join(t.TempDir(), "log")
-	for _, name := range []string{local, "mem://bucket/logs/log"} {
-		var read string
-		open := func(whole int) (store.Log, error) {
-			return store.OpenLog(t.Context(), name, 0o600, 1<<20, func(r io.Reader) (int64, error) {
-				b, err := io.ReadAll(r)
-				read = string(b)
-				return int64(min(whole, len(b))), err
-			})
-		}
-		first := must.Get(open(0))(t)
-		must.Do(t, first.Append([][]byte{[]byte("one\n"), []byte("two, torn by a crash")}))
-		second, err := open(4)
-		if (name == local) != errors.Is(err, store.ErrLocked) || name != local && err != nil {
-			t.Errorf("%s, opened twice: %v", name, err)
-		}
-		if name != local {
-			must.Do(t, errors.Join(second.Append([][]byte{[]byte("two\n")}), second.Close()))
-			if err := first.Append([][]byte{[]byte("three\n")}); !errors.Is(err, store.ErrLocked) {
-				t.Errorf("two write: %v", err)
-			}
-		}
-		first.Close()
-		if second, err = open(4); err != nil { // what is torn is cut off
-			t.Fatal(err)
-		}
-		must.Do(t, errors.Join(second.Append([][]byte{[]byte("three\n")}), second.Close()))
-		last, err := open(100)
-		if err != nil || read != "one\nthree\n" {
-			t.Errorf("%s: %q, %v", name, read, err)
-		}
-		last.Close()
 	}
 }
 

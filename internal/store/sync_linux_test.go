@@ -1,26 +1,10 @@
 package store
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
-
-	"minsep/internal/must"
 )
-
-// TestAppendSyncs: lines are safe when Append returns. The null device takes any line and refuses
-// to sync, so an Append that does not sync has no error there.
-func TestAppendSyncs(t *testing.T) {
-	f := must.Get(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
-	l := &localLog{file: f}
-	defer l.Close()
-	if err := l.Append([][]byte{[]byte("line\n")}); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("lines were not synced: %v", err)
-	}
-}
 
 // TestNewFoldersAreSynced: the name of a folder that is made is safe in its parent, up to the first
 // folder that was there before.

@@ -24,7 +24,6 @@ func finish(t *testing.T, p *accounting.Protocol) (*accounting.Certificate, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	return calibration.Finish(context.Background(), l, 1<<14, 1)
 }
 

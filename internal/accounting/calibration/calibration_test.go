@@ -41,7 +41,6 @@ func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	c, err := Finish(context.Background(), l, unit, workers)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +162,6 @@ func TestAdviceHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
 		_, err = Finish(t.Context(), l, 10_000, 0)
 		return plan.Protocol, err
 	}
@@ -226,7 +224,6 @@ func TestTwoCandidates(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := Finish(t.Context(), l, 1<<14, 0)
-		l.Close()
 		switch {
 		case errors.Is(err, accounting.ErrNotVerified):
 			none++

@@ -34,7 +34,6 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	if err := Release(t.Context(), l, 5000, func(context.Context, *ledger.Ledger, int, []ledger.Unit) error { return nil }); err == nil || !strings.Contains(err.Error(), "units of candidate 2 were not drawn") {
 		t.Errorf("a ledger without samples: %v", err)
 	}

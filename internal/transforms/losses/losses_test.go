@@ -43,7 +43,6 @@ func protocol(t testing.TB) (*accounting.Protocol, string) {
 func newLedger(t testing.TB, p *accounting.Protocol) *ledger.Ledger {
 	t.Helper()
 	l := must.Get(ledger.Create(t.TempDir(), p))(t)
-	t.Cleanup(func() { l.Close() })
 	return l
 }
 
