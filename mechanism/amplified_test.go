@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -101,10 +102,7 @@ func TestAmplifiedToeplitz(t *testing.T) {
 	} {
 		problem := mechanism.Problem{Workload: a}
 		loss := func(c []float64, independent float64) float64 {
-			e, err := (&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get((&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a))(t)
 			return math.Pow(e.RMSE*mechanism.AmplifiedNoise(c, independent), 2)
 		}
 		for _, independent := range []float64{.1, .6, 2, 30} {
@@ -131,8 +129,8 @@ func TestAmplifiedToeplitz(t *testing.T) {
 				}
 			}
 		}
-		best := must2(problem.Make(t.Context(), mechanism.KindBandedToeplitz, 6))(t)
-		s := must2(mechanism.AmplifiedToeplitz(t.Context(), problem, 6, .05))(t)
+		best := must.Get(problem.Make(t.Context(), mechanism.KindBandedToeplitz, 6))(t)
+		s := must.Get(mechanism.AmplifiedToeplitz(t.Context(), problem, 6, .05))(t)
 		for j, v := range s.Toeplitz {
 			if name != "schedule" && math.Abs(v-best.Toeplitz[j]) > 1e-3 {
 				t.Errorf("%s: without amplification %v, the best %v", name, s.Toeplitz, best.Toeplitz)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -22,7 +23,7 @@ func TestOptimalDenseGolden(t *testing.T) {
 			t.Errorf("n %d, %d epochs: %v", c.N, c.Epochs, err)
 			continue
 		}
-		loss := must2(p.Loss(s))(t)
+		loss := must.Get(p.Loss(s))(t)
 		t.Logf("n %d, %d epochs: loss/golden-1 %.2g, gap %.2g, %v", c.N, c.Epochs, loss/c.Loss-1, gap, time.Since(start))
 		if math.Abs(loss/c.Loss-1) > 1e-6 {
 			t.Errorf("n %d, %d epochs: loss %v, want %v", c.N, c.Epochs, loss, c.Loss)
@@ -60,13 +61,13 @@ func TestOptimalDenseWorkloads(t *testing.T) {
 			if gap < 0 || gap > 1e-5 {
 				t.Errorf("n %d, b %d, workload %d: gap %v", c.n, c.b, w, gap)
 			}
-			sensitivity := must2(s.Sensitivity(p.Participation))(t)
+			sensitivity := must.Get(s.Sensitivity(p.Participation))(t)
 			if math.Abs(sensitivity.Value-1) > 1e-9 {
 				t.Errorf("n %d, b %d, workload %d: sensitivity %+v, want 1", c.n, c.b, w, sensitivity)
 			}
 			if c.b == c.n && a.IsToeplitz() && a.Matrix == nil {
-				toeplitz := must2(mechanism.Problem{Workload: a}.Make(t.Context(), mechanism.KindBandedToeplitz, c.n))(t)
-				if best, loss := must2(p.Loss(toeplitz))(t), must2(p.Loss(s))(t); best < loss {
+				toeplitz := must.Get(mechanism.Problem{Workload: a}.Make(t.Context(), mechanism.KindBandedToeplitz, c.n))(t)
+				if best, loss := must.Get(p.Loss(toeplitz))(t), must.Get(p.Loss(s))(t); best < loss {
 					t.Errorf("workload %d: Toeplitz loss %v below the dense optimum %v", w, best, loss)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -54,9 +55,7 @@ func workloadMatrix(a *mechanism.Workload) *mat.Dense {
 func TestWorkloadViewsAgree(t *testing.T) {
 	const n = 12
 	for w, a := range workloads(n) {
-		if err := a.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Validate())
 		m := workloadMatrix(a)
 		for j := range n {
 			x := make([]float64, n)
@@ -177,19 +176,12 @@ func TestErrorAgainstDense(t *testing.T) {
 		normalized := *plain
 		normalized.Normalized = true
 		for _, s := range []*mechanism.Strategy{plain, &normalized} {
-			if err := s.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Validate())
 			var inverse mat.Dense
-			if err := inverse.Inverse(matrix(s)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, inverse.Inverse(matrix(s)))
 			for w, a := range workloads(n) {
 				name := fmt.Sprintf("%s normalised=%v workload %d", s.Kind, s.Normalized, w)
-				got, err := s.Error(a)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(s.Error(a))(t)
 				var b mat.Dense
 				b.Mul(workloadMatrix(a), &inverse)
 				largest := 0.0

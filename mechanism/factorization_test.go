@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestTree(t *testing.T) {
 	for _, arity := range []int{2, 3, 5} {
 		for _, n := range []int{1, 2, 7, 8, 20, 27, 33} {
-			c := matrix(must2(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(t.Context(), mechanism.KindTree, arity))(t))
+			c := matrix(must.Get(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(t.Context(), mechanism.KindTree, arity))(t))
 			var gram mat.Dense
 			gram.Mul(c.T(), c)
 			for i := range n {
@@ -38,7 +39,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestFenwick(t *testing.T) {
-	s := must2(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(t.Context(), mechanism.KindFenwick, 2))(t)
+	s := must.Get(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(t.Context(), mechanism.KindFenwick, 2))(t)
 	c := matrix(s)
 	for i, want := range []string{"10000000", "11000000", "00100000", "11110000", "00001000", "00001100", "00000010", "11111111"} {
 		for j, x := range want {
@@ -51,8 +52,8 @@ func TestFenwick(t *testing.T) {
 
 func TestFFT(t *testing.T) {
 	const n = 24
-	s := must2(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(t.Context(), mechanism.KindFFT, 0))(t)
-	best := must2(s.Error(mechanism.Prefix(n)))(t)
+	s := must.Get(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(t.Context(), mechanism.KindFFT, 0))(t)
+	best := must.Get(s.Error(mechanism.Prefix(n)))(t)
 	// The mechanism's own decoder has the mean of |A_circ|'s eigenvalues as the variance of every
 	// sum: n, and 1/sin(πk/2n) at odd k (arXiv 2211.06530, Algorithm 1 and Appendix J.4).
 	own := float64(n)

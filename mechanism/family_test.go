@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -49,12 +50,12 @@ func TestEveryFamily(t *testing.T) {
 				t.Errorf("kind %q, help %q", f.Kind, f.Help)
 			}
 			p := small(f.Kind)
-			s := must2(p.Make(t.Context(), nil))(t)
+			s := must.Get(p.Make(t.Context(), nil))(t)
 			if s.Kind != f.Kind || s.Steps != p.Steps || s.Normalized != f.Normalized {
 				t.Errorf("made %s of %d steps, normalized %v", s.Kind, s.Steps, s.Normalized)
 			}
 			again := new(mechanism.Strategy)
-			if err := json.Unmarshal(must2(json.Marshal(s))(t), again); err != nil || !cmp.Equal(s, again) {
+			if err := json.Unmarshal(must.Get(json.Marshal(s))(t), again); err != nil || !cmp.Equal(s, again) {
 				t.Errorf("read back: %v\n%s", err, cmp.Diff(s, again))
 			}
 			if of := p.StandIn(); of != nil && of.Bands() != s.Bands() {
@@ -70,7 +71,7 @@ func TestEveryFamily(t *testing.T) {
 				return
 			}
 			p.SetParameter(f.Parameter.Name, .5)
-			of, value, ok := mechanism.FamilyParameter(must2(p.Make(t.Context(), nil))(t))
+			of, value, ok := mechanism.FamilyParameter(must.Get(p.Make(t.Context(), nil))(t))
 			if !ok || of.Name != f.Parameter.Name || math.Abs(value-.5) > 1e-12 {
 				t.Errorf("parameter %s is %v (%v), want .5", of.Name, value, ok)
 			}
@@ -111,7 +112,7 @@ func TestFamiliesAreListed(t *testing.T) {
 
 // TestEveryFamilyIsDocumented looks for a row of the table in docs/strategies.md.
 func TestEveryFamilyIsDocumented(t *testing.T) {
-	doc := must2(os.ReadFile("../docs/strategies.md"))(t)
+	doc := must.Get(os.ReadFile("../docs/strategies.md"))(t)
 	for _, kind := range mechanism.Kinds(anyFamily) {
 		row := regexp.MustCompile("(?m)^\\| (`[a-z-]+`, )*`" + regexp.QuoteMeta(kind) + "`[ ,]")
 		if !row.Match(doc) {
@@ -147,9 +148,7 @@ func TestFrozenStrategies(t *testing.T) {
 	}
 	for kind, want := range frozen {
 		var file bytes.Buffer
-		if err := json.NewEncoder(&file).Encode(must2(small(kind).Make(t.Context(), nil))(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewEncoder(&file).Encode(must.Get(small(kind).Make(t.Context(), nil))(t)))
 		if sum := sha256.Sum256(file.Bytes()); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%s: SHA-256 %x, want %s", kind, sum, want)
 		}
@@ -182,7 +181,7 @@ func TestMakeEnds(t *testing.T) {
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
 			all := &endsAfter{Context: context.Background(), limit: 1 << 40}
-			must2(p.Make(all, nil))(t)
+			must.Get(p.Make(all, nil))(t)
 			if all.asked == 0 {
 				t.Fatal("never asks whether it is to end")
 			}

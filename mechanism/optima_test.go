@@ -7,22 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
-
-func must[T any](t testing.TB, v T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
 
 func TestClosedForms(t *testing.T) {
 	const n = 40
 	made := func(p mechanism.Params) *mechanism.Strategy {
 		p.Steps = n
-		return must2(p.Make(t.Context(), nil))(t)
+		return must.Get(p.Make(t.Context(), nil))(t)
 	}
 	// with all bands the fractional roots are exact: γ and 1-γ multiply to the prefix matrix, and
 	// inverse roots are inverses
@@ -46,7 +39,7 @@ func TestClosedForms(t *testing.T) {
 			}
 		}
 	}
-	bsr := must2(mechanism.BSR(n, 4))(t)
+	bsr := must.Get(mechanism.BSR(n, 4))(t)
 	for j, want := range []float64{1, .5, .375, .3125} {
 		if bsr.Toeplitz[j] != want {
 			t.Errorf("BSR[%d] = %v, want %v", j, bsr.Toeplitz[j], want)
@@ -78,15 +71,11 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
-func must2[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T { t.Helper(); return must(t, v, err) }
-}
-
 func second[T any](_ T, err error) error { return err }
 
 func TestStamped(t *testing.T) {
 	for _, s := range samples() {
-		stamped := must2(mechanism.Stamped(s, 3))(t)
+		stamped := must.Get(mechanism.Stamped(s, 3))(t)
 		block := matrix(s)
 		all := matrix(stamped)
 		for i := range stamped.Steps {
@@ -138,7 +127,7 @@ func TestOptimaAreOptimal(t *testing.T) {
 				t.Errorf("%s %d, %+v: %v", c.kind, c.size, p.Participation, err)
 				continue
 			}
-			best := must2(p.Loss(s))(t)
+			best := must.Get(p.Loss(s))(t)
 			t.Logf("%s %d: loss %.6f, %v", c.kind, c.size, best, time.Since(start))
 			s.Normalized = s.Normalized || c.kind == mechanism.KindBanded // columns that are changed keep their norm
 			for _, x := range c.coefficients(s) {
@@ -168,9 +157,9 @@ func TestInverseBeyondColumnSum(t *testing.T) {
 	p := mechanism.Problem{Workload: mechanism.Prefix(512), Participation: mechanism.Participation{MinSep: 64}}
 	last := math.Inf(1)
 	for _, bands := range []int{16, 32, 64} {
-		s := must2(p.Make(t.Context(), mechanism.KindBandInv, bands))(t)
-		loss := must2(p.Loss(s))(t)
-		sensitivity := must2(s.Sensitivity(p.Participation))(t)
+		s := must.Get(p.Make(t.Context(), mechanism.KindBandInv, bands))(t)
+		loss := must.Get(p.Loss(s))(t)
+		sensitivity := must.Get(s.Sensitivity(p.Participation))(t)
 		t.Logf("%d bands: loss %v, %+v", bands, loss, sensitivity)
 		if loss > last {
 			t.Errorf("%d bands: loss %v is above that of fewer bands, %v", bands, loss, last)

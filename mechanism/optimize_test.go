@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -25,8 +26,8 @@ func TestMakeEveryKind(t *testing.T) {
 		if s.Kind != kind {
 			t.Errorf("%s was made for %s", s.Kind, kind)
 		}
-		f := must2(p.Figures(s))(t)
-		if !f.Sensitivity.Exact || math.Abs(f.RMSE*f.Sensitivity.Value-math.Sqrt(must2(p.Loss(s))(t))) > 1e-9 {
+		f := must.Get(p.Figures(s))(t)
+		if !f.Sensitivity.Exact || math.Abs(f.RMSE*f.Sensitivity.Value-math.Sqrt(must.Get(p.Loss(s))(t))) > 1e-9 {
 			t.Errorf("%s: figures %+v", kind, f)
 		}
 		all = append(all, f)
@@ -38,9 +39,7 @@ func TestMakeEveryKind(t *testing.T) {
 		t.Errorf("%s is better than the dense optimum", best.Kind)
 	}
 	var table strings.Builder
-	if err := mechanism.WriteTable(&table, all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanism.WriteTable(&table, all))
 	t.Log("\n" + table.String())
 	if lines := strings.Count(table.String(), "\n"); lines != len(all)+1 {
 		t.Errorf("%d lines for %d strategies", lines, len(all))

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -28,24 +29,15 @@ func TestFromRows(t *testing.T) {
 			m[i][i] = 0.5 + rng.Float64()
 		}
 		shared := make([]float64, n) // a generator may return the same slice each time
-		s, err := mechanism.FromRows(n, func(i int) []float64 {
+		s := must.Get(mechanism.FromRows(n, func(i int) []float64 {
 			first := 0
 			for first < rng.IntN(i+1) && m[i][first] == 0 {
 				first++
 			}
 			return shared[:copy(shared, m[i][first:])]
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := mechanism.ReadStrategy(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		b := must.Get(json.Marshal(s))(t)
+		read := must.Get(mechanism.ReadStrategy(bytes.NewReader(b)))(t)
 		x := make([]float64, n)
 		for i := range x {
 			x[i] = rng.NormFloat64()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -68,9 +69,7 @@ func TestColumns(t *testing.T) {
 func TestParamsRefuse(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	valid := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}
-	if err := valid.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, valid.Validate())
 	for name, change := range map[string]func(p *mechanism.Params){
 		"kind":        func(p *mechanism.Params) { p.Kind = "magic" },
 		"steps":       func(p *mechanism.Params) { p.Steps = 0 },

@@ -8,18 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
 func readGolden(t testing.TB, name string, cases any) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, cases); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/" + name))(t)
+	must.Do(t, json.Unmarshal(data, cases))
 }
 
 // fromMatrix holds a lower triangular matrix, given by rows, by its columns without trailing zeros.
@@ -72,14 +68,9 @@ func TestSensitivityGolden(t *testing.T) {
 		} else {
 			s = fromMatrix(c.Matrix)
 		}
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Validate())
 		p := mechanism.Participation{MinSep: c.MinSep, MaxParticipations: c.MaxParticipations}
-		got, err := s.Sensitivity(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(s.Sensitivity(p))(t)
 		methods[got.Method]++
 		if got.Exact && math.Abs(got.Value-c.Brute) > 1e-9*c.Brute {
 			t.Errorf("case %d (%s %s, n %d, %+v): %+v, by brute force %v", i, c.Kind, c.Column, c.N, p, got, c.Brute)
@@ -91,10 +82,7 @@ func TestSensitivityGolden(t *testing.T) {
 			}
 		}
 		if c.FixedEpoch2 > 0 {
-			phases, err := s.Sensitivity(mechanism.Participation{MinSep: (c.N + 1) / 2, Phases: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			phases := must.Get(s.Sensitivity(mechanism.Participation{MinSep: (c.N + 1) / 2, Phases: true}))(t)
 			if !phases.Exact || math.Abs(phases.Value-c.FixedEpoch2) > 1e-9 {
 				t.Errorf("case %d: two epochs %+v, want %v", i, phases, c.FixedEpoch2)
 			}
@@ -195,10 +183,7 @@ func TestNormalizedLambdaCGD(t *testing.T) {
 		for b := 1; b <= 4; b++ {
 			for k := 1; k <= 4; k++ {
 				s := &mechanism.Strategy{Kind: mechanism.KindLambdaCGD, Steps: 10, InverseToeplitz: []float64{1, -lambda}, Normalized: true}
-				got, err := s.Sensitivity(mechanism.Participation{MinSep: b, MaxParticipations: k})
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(s.Sensitivity(mechanism.Participation{MinSep: b, MaxParticipations: k}))(t)
 				if want := bruteForce(s, b, min(k, (10+b-1)/b)); got.Method != "column-sum" || math.Abs(got.Value-want) > 1e-12*want {
 					t.Errorf("λ %v, b %d, k %d: %+v, by brute force %v", lambda, b, k, got, want)
 				}
@@ -211,14 +196,8 @@ func TestNormalizedLambdaCGD(t *testing.T) {
 func TestSensitivityLarge(t *testing.T) {
 	c := []float64{1, .2, .9, .4, .6, .3, .2, .5, .1, .1, .1, .1, .1, .1, .1, .1} // rises beyond min-sep
 	s := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 5000, Toeplitz: c}
-	got, err := s.Sensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
-	phases, err := s.Sensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50, Phases: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Sensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50}))(t)
+	phases := must.Get(s.Sensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50, Phases: true}))(t)
 	if got.Exact || got.Value < phases.Value || got.Value > 1.2*phases.Value {
 		t.Errorf("bound %+v, phases %+v", got, phases)
 	}

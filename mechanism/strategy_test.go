@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/mat"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -45,9 +46,7 @@ func matrix(s *mechanism.Strategy) *mat.Dense {
 
 func TestViewsAgree(t *testing.T) {
 	for _, s := range samples() {
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Validate())
 		n := s.Steps
 		c := matrix(s)
 		norms := s.ColumnNorms()
@@ -80,10 +79,7 @@ func TestJSONRoundTrip(t *testing.T) {
 		if s.Toeplitz != nil {
 			s.Toeplitz[0] = 1 + math.Pi*1e-10 // many digits
 		}
-		data, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(s))(t)
 		back, err := mechanism.ReadStrategy(strings.NewReader(string(data)))
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
@@ -144,10 +140,7 @@ func FuzzReadStrategy(f *testing.F) {
 		if json.Unmarshal(data, &s) != nil {
 			return
 		}
-		again, err := json.Marshal(&s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(json.Marshal(&s))(t)
 		var back mechanism.Strategy
 		if err := json.Unmarshal(again, &back); err != nil {
 			t.Fatalf("%s is read, but not once it is written: %v", data, err)

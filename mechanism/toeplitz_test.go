@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -22,13 +23,13 @@ func TestToeplitzErrorGradient(t *testing.T) {
 					continue
 				}
 				p := mechanism.Problem{Workload: a}
-				logError := must2(mechanism.ToeplitzError(p, bands))(t)
+				logError := must.Get(mechanism.ToeplitzError(p, bands))(t)
 				c := make([]float64, bands)
 				for j := range c {
 					c[j] = 1.5 / math.Pow(float64(j+1), .8) * (1 + .1*math.Sin(float64(7*j)))
 				}
 				want := func() float64 {
-					e := must2((&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a))(t)
+					e := must.Get((&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a))(t)
 					return 2 * math.Log(e.RMSE)
 				}
 				grad := make([]float64, bands)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -22,7 +23,7 @@ func TestMemory(t *testing.T) {
 		if again := new(mechanism.Memory); again.Set(set.String()) != nil || *again != want {
 			t.Errorf("%s as text: %v", text, set)
 		}
-		if err := json.Unmarshal(must2(json.Marshal(set))(t), &read); err != nil || read != want {
+		if err := json.Unmarshal(must.Get(json.Marshal(set))(t), &read); err != nil || read != want {
 			t.Errorf("%s through JSON: %v, %v", text, read, err)
 		}
 	}
@@ -53,10 +54,8 @@ func TestTrainingWorkload(t *testing.T) {
 		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.LinearSchedule, Optimizer: mechanism.Adam}, pull: .25 * (1 - .8), decay: .1, rates: mechanism.RatesOf(mechanism.LinearSchedule, n, 0)},
 	} {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: n, Workload: mechanism.TrainingWorkload, Training: c.Training}
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		a := must2(p.Problem(nil))(t).Workload
+		must.Do(t, p.Validate())
+		a := must.Get(p.Problem(nil))(t).Workload
 		for j := range n {
 			model, velocity := 0.0, 0.0
 			for i := range n {
@@ -94,7 +93,7 @@ func TestSchedulesOfFrameworks(t *testing.T) {
 	}
 	for _, name := range mechanism.Schedules {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 40, Training: mechanism.Training{Schedule: name, Memory: 20}}
-		a := must2(p.Problem(nil))(t).Workload
+		a := must.Get(p.Problem(nil))(t).Workload
 		if (a.LearningRates == nil) != (name == mechanism.ConstantSchedule) || a.IsToeplitz() != (name == mechanism.ConstantSchedule) {
 			t.Errorf("%s: %v", name, a.LearningRates)
 		}
@@ -108,8 +107,8 @@ func TestScheduleFromFile(t *testing.T) {
 	if p.WorkloadFile() != "rates.json" {
 		t.Fatal(p.WorkloadFile())
 	}
-	read := must2(p.ReadWorkload(strings.NewReader("[0, 0.2, 0.1, 0.05]")))(t)
-	a := must2(p.Problem(read))(t).Workload
+	read := must.Get(p.ReadWorkload(strings.NewReader("[0, 0.2, 0.1, 0.05]")))(t)
+	a := must.Get(p.Problem(read))(t).Workload
 	if d := cmp.Diff(&mechanism.Workload{Steps: 4, Momentum: .5, Forgetting: .5, LearningRates: []float64{0, 1, .5, .25}}, a); d != "" {
 		t.Error(d)
 	}
@@ -200,7 +199,7 @@ func TestStampsOfTraining(t *testing.T) {
 	given.Memory = 20
 	short := p
 	short.Memory = 10
-	made := func(p mechanism.Params) *mechanism.Strategy { return must2(p.Make(t.Context(), nil))(t) }
+	made := func(p mechanism.Params) *mechanism.Strategy { return must.Get(p.Make(t.Context(), nil))(t) }
 	if !cmp.Equal(made(p), made(given)) || cmp.Equal(made(p), made(short)) {
 		t.Error("a stamp is made for another memory")
 	}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 )
@@ -36,21 +37,15 @@ func TestDataflow(t *testing.T) {
 	for e := range 300 {
 		fmt.Fprintf(&edges, "exampleNAME%d\townerNAME%d\nexampleNAME%d\townerNAME%d\n", e, e, e, 300+e/4)
 	}
-	if err := os.WriteFile(graph, []byte(edges.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(graph, []byte(edges.String()), 0o600))
 	bounded, strategy := filepath.Join(dir, "bounded"), filepath.Join(dir, "strategy.json")
 	mustRun(t, "bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key, "--out", bounded)
 	mustRun(t, "strategy", "--kind", "bisr", "--steps", "40", "--bands", "4", "--out", strategy)
 	files := filepath.Join(dir, "files")
 	mustRun(t, "form", "--bounded", bounded, "--scheme", "poisson", "--steps", "40", "--prob", "0.1", "--key", key, "--out", bounded)
-	if err := os.Mkdir(files, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(files, 0o700))
 	for e := range 300 {
-		if err := os.WriteFile(filepath.Join(files, fmt.Sprintf("exampleNAME%d.txt", e)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(files, fmt.Sprintf("exampleNAME%d.txt", e)), nil, 0o600))
 	}
 	secrets := secretsOf(t, key)
 	before := listing(t, dir)
@@ -133,9 +128,7 @@ func translated(t *testing.T, logs []byte) *pipepb.Pipeline {
 		}
 		if strings.HasPrefix(entry.Msg, "components:") {
 			model = new(pipepb.Pipeline)
-			if err := prototext.Unmarshal([]byte(entry.Msg), model); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, prototext.Unmarshal([]byte(entry.Msg), model))
 		}
 		job = job || strings.Contains(entry.Msg, `"type": "JOB_TYPE_BATCH"`)
 	}
@@ -179,10 +172,7 @@ type secret struct {
 // secretsOf are the two halves of the root key, and ids.
 func secretsOf(t *testing.T, keyFile string) []secret {
 	t.Helper()
-	root, err := os.ReadFile(keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.ReadFile(keyFile))(t)
 	list := []secret{{"example id", []byte("exampleNAME")}, {"owner id", []byte("ownerNAME")}}
 	return append(list, halves("root key", root)...)
 }
@@ -197,10 +187,7 @@ var keyReference = regexp.MustCompile(`"run_id":"([0-9a-f]{32})","params_sha256"
 // checkSecrets searches all of a graph, and what is encoded in it.
 func checkSecrets(t *testing.T, model *pipepb.Pipeline, secrets []secret) {
 	t.Helper()
-	b, err := proto.Marshal(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(model))(t)
 	layers := decodings(b, 4)
 	root := append(bytes.Clone(secrets[2].bytes), secrets[3].bytes...)
 	for _, layer := range layers { // the keys that the references in the graph stand for
@@ -223,10 +210,7 @@ func checkSecrets(t *testing.T, model *pipepb.Pipeline, secrets []secret) {
 
 func derive(t *testing.T, secret, salt []byte, purpose string) []byte {
 	t.Helper()
-	key, err := hkdf.Key(sha256.New, secret, salt, purpose, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(hkdf.Key(sha256.New, secret, salt, purpose, 32))(t)
 	return key
 }
 
@@ -268,14 +252,8 @@ func decodings(b []byte, depth int) [][]byte {
 // The search finds what is planted.
 func TestSearchFindsSecrets(t *testing.T) {
 	key := bytes.Repeat([]byte{200, 17, 3, 99}, 8)
-	inJSON, err := json.Marshal(map[string]any{"a": 1, "Key": key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	numbers, err := json.Marshal([32]byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inJSON := must.Get(json.Marshal(map[string]any{"a": 1, "Key": key}))(t)
+	numbers := must.Get(json.Marshal([32]byte(key)))(t)
 	for name, planted := range map[string][]byte{
 		"raw":                  key,
 		"hexadecimal":          []byte("x" + strings.ToUpper(hex.EncodeToString(key)) + "y"),

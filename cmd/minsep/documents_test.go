@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"minsep/internal/must"
 )
 
 // typed matches what a document shows as typed: fenced and indented blocks, and code in a line.
@@ -92,10 +94,7 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 		t.Fatalf("%d documents, %d of background: %v", len(files), len(background), err)
 	}
 	for _, file := range slices.Concat(files, background, []string{"../../README.md"}) {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(file))(t)
 		texts[strings.TrimPrefix(filepath.ToSlash(file), "../../")] = string(content)
 	}
 	lines, flags := 0, 0

@@ -26,6 +26,7 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 )
 
@@ -91,9 +92,7 @@ func TestHostileDirectory(t *testing.T) {
 	if code, out := h.call("inspect", "run"); code != 0 || !strings.HasPrefix(out, "certified: ") {
 		t.Fatalf("inspect of the run: %d\n%s", code, out)
 	}
-	if err := os.Rename("run", "kept"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename("run", "kept"))
 	cases := hostileCases(t, "kept")
 	rng := rand.New(rand.NewPCG(7, 8))
 	if os.Getenv("MINSEP_HOSTILE") != "all" {
@@ -117,24 +116,18 @@ func TestForgedInput(t *testing.T) {
 	h := hostile{t: t}
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	header := "\"" + forged + "\"," + strings.ReplaceAll(forged, "\n", " ")
 	write("graph.csv", header+"\n1,1\n2,2\n3,"+forged+"\n")
 	write(forged+".csv", "example_id,owner_id\n1,1\n")
-	if err := stream.CreateKeyFile("key"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile("key"))
 	for _, c := range forgedCases("string", texts, "plan.json", []byte(hostilePlan)) {
 		if c.resealed {
 			continue
 		}
 		write("plan.json", hostilePlan)
-		if err := c.make("."); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.make("."))
 		h.call("run", "plan.json")
 		h.call("run", "plan.json", "--dry-run", "--json")
 	}
@@ -225,9 +218,7 @@ func mustBeText(t *testing.T, args []string, printed string) {
 // try makes the case and runs the commands on it: inspect always, the others in turn.
 func (h *hostile) try(c hostileCase, turn int) {
 	h.t.Helper()
-	if err := errors.Join(os.RemoveAll("run"), os.CopyFS("run", os.DirFS("kept"))); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, errors.Join(os.RemoveAll("run"), os.CopyFS("run", os.DirFS("kept"))))
 	err := filepath.WalkDir("kept", func(path string, d fs.DirEntry, err error) error { // modes, which CopyFS leaves out
 		if err != nil {
 			return err

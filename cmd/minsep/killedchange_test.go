@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/killtest"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 )
@@ -52,18 +53,12 @@ func newKilledPlace(t *testing.T) killedPlace {
 		fmt.Fprintf(&graph, "example-%d\towner-%d\n", e, e/2)
 		fmt.Fprintf(&shared, "example-%d\towner-%d\nexample-%d\towner-%d\n", e, e/2, e, 150+e*e%97)
 	}
-	if err := os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CreateKeyFile(filepath.Join(p.dir, "key")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o700))
+	must.Do(t, stream.CreateKeyFile(filepath.Join(p.dir, "key")))
 	for name, text := range map[string]string{"graph.tsv": graph.String(), "shared.tsv": shared.String(),
 		"plan.json": strings.Replace(killedChangePlan, "EPSILON", "8", 1), "other.json": strings.Replace(killedChangePlan, "EPSILON", "9", 1),
 		"rotation.json": strings.Replace(killedRotationPlan, "EPSILON", "8", 1), "otherrotation.json": strings.Replace(killedRotationPlan, "EPSILON", "9", 1)} {
-		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
 	}
 	return p
 }
@@ -78,9 +73,7 @@ func (p killedPlace) command(line string) *exec.Cmd {
 // copy makes of a folder what another one is.
 func (p killedPlace) copy(from, to string) {
 	p.t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, os.RemoveAll(to))
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // What a command logs, at the level that leaves nothing out, is JSON line by line, and names no id,
@@ -26,10 +27,7 @@ func testLogs(t *testing.T, runner string) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	mustRun(t, "keygen", key)
-	root, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.ReadFile(key))(t)
 	var graph, faulty strings.Builder
 	for e := range 3000 {
 		fmt.Fprintf(&graph, "exampleNAME%d,ownerNAME%d\nexampleNAME%d,ownerNAME%d\n", e, e, e, 3000+e/4)
@@ -39,9 +37,7 @@ func testLogs(t *testing.T, runner string) {
 		"plan.json": `{"graph": {"paths": ["graph.csv"]}, "bound": {"max_examples_per_owner": 1},
 			"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 20}, "strategy": {"kind": "banded-toeplitz", "bands": 4},
 			"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 10000}, "noise": {"coordinates": 1000, "files": true}, "key": "key", "out": "whole"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var logs bytes.Buffer
 	run := func(code int, args ...string) {
@@ -59,9 +55,7 @@ func testLogs(t *testing.T, runner string) {
 	}
 	form := func(scheme string, more ...string) {
 		t.Helper()
-		if err := os.RemoveAll(filepath.Join(dir, "run", "batches")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(dir, "run", "batches")))
 		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id=" + killedRunID, "--key", "key", "--out", "run"}, more...)...)
 		secret := realized(t, filepath.Join(dir, "run"))
 		for _, size := range secret {
@@ -103,9 +97,7 @@ func TestPrismsDebugIsDropped(t *testing.T) {
 	defer slog.SetDefault(before)
 	var logs bytes.Buffer
 	op := operation{logFormat: "text", logLevel: "debug"}
-	if err := op.makeLog(&logs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, op.makeLog(&logs))
 	slog.Debug("exampleNAME")
 	slog.With("a", 1).WithGroup("g").Debug("exampleNAME")
 	slog.Info("from prism")
@@ -119,16 +111,10 @@ func TestPrismsDebugIsDropped(t *testing.T) {
 // chance, as text.
 func realized(t *testing.T, run string) (sizes []string) {
 	t.Helper()
-	ix, err := manifest.Open(t.Context(), filepath.Join(run, "batches"), manifest.BatchesFormat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ix := must.Get(manifest.Open(t.Context(), filepath.Join(run, "batches"), manifest.BatchesFormat))(t)
 	for _, f := range ix.Files {
 		if strings.HasPrefix(f.Name, "rows-") {
-			info, err := os.Stat(filepath.Join(run, "batches", f.Name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(os.Stat(filepath.Join(run, "batches", f.Name)))(t)
 			sizes = append(sizes, fmt.Sprint((info.Size()-128)/4), fmt.Sprint(info.Size()))
 		}
 	}

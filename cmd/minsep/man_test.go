@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"minsep/internal/must"
 )
 
 // TestManPages: each command has a page with all its flags.
@@ -21,10 +23,7 @@ func TestManPages(t *testing.T) {
 		if !c.IsAvailableCommand() || c.Name() == "help" {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(dir, "minsep-"+c.Name()+".1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, "minsep-"+c.Name()+".1")))(t)
 		page := bytes.ReplaceAll(b, []byte(`\-`), []byte("-"))
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if has := bytes.Contains(page, []byte(`\fB--`+f.Name+`\fP`)); has == f.Hidden {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/must"
 	"minsep/internal/param"
 )
 
@@ -17,9 +18,7 @@ func TestMessage(t *testing.T) {
 	c.Flags().Float64("prob", 0, "")
 	c.Flags().String("key", "", "")
 	c.Flags().String("out", "", "")
-	if err := c.ParseFlags([]string{"--min-sep=-1", "--key=k"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ParseFlags([]string{"--min-sep=-1", "--key=k"}))
 	bad := func(name string, value any) error {
 		return &param.Error{Param: name, Value: value, Rule: "must be so"}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/stream"
 )
@@ -87,10 +88,7 @@ func testKilledNoise(t *testing.T, kind string) {
 	if killed < 3 {
 		t.Errorf("%d runs were killed before their end", killed)
 	}
-	ix, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ix := must.Get(manifest.Open(t.Context(), folder, manifest.NoiseFormat))(t)
 	want := rowsOfRecipe(t, key, folder)
 	again := 0
 	for _, f := range ix.Files {
@@ -98,14 +96,9 @@ func testKilledNoise(t *testing.T, kind string) {
 			continue
 		}
 		path := filepath.Join(folder, f.Name)
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(os.ReadFile(path))(t)
 		var shard, first, last int
-		if _, err := fmt.Sscanf(f.Name, "shard-%d-of-00003/steps-%d-%d.npy", &shard, &first, &last); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscanf(f.Name, "shard-%d-of-00003/steps-%d-%d.npy", &shard, &first, &last))(t)
 		var rows []byte
 		lo, hi := manifest.NoiseRange(30000, shard, 3)
 		for step := first; step <= last; step++ {
@@ -134,33 +127,20 @@ func rowsOfRecipe(t *testing.T, key, folder string) []float32 {
 	t.Helper()
 	root, errKey := stream.ReadKeyFile(key)
 	f, errFile := os.Open(filepath.Join(folder, manifest.RecipeFile))
-	if err := errors.Join(errKey, errFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errKey, errFile))
 	defer f.Close()
-	r, err := noise.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := r.Generator(r.Key(root, r.RunID), 0, r.Params.Coordinates)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(noise.Read(f))(t)
+	g := must.Get(r.Generator(r.Key(root, r.RunID), 0, r.Params.Coordinates))(t)
 	g.Add(r.StepBytes...)
 	rows := make([]float32, r.Params.Steps*g.Width())
-	if err := g.Fill32(rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Fill32(rows))
 	return rows
 }
 
 // notedFiles returns the files that shards' notes say are finished.
 func notedFiles(t *testing.T, folder string) map[string]os.FileInfo {
 	found := map[string]os.FileInfo{}
-	paths, err := filepath.Glob(filepath.Join(folder, "shard-*", ".minsep-tmp-notes.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must.Get(filepath.Glob(filepath.Join(folder, "shard-*", ".minsep-tmp-notes.json")))(t)
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		var notes struct {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 )
 
@@ -29,9 +30,7 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		code := execute(context.Background(), args, &out, &out)
 		return code, out.String()
 	}
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(key))
 	if code, out := call("strategy", "--kind", "toeplitz", "--column", "1", "--steps", "64", "--out", strategy); code != exitOK {
 		t.Fatal(out)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,9 +38,7 @@ func newPlace(t *testing.T, examples int) place {
 
 func (p place) write(name, text string) {
 	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
 }
 
 // start starts a command in the place, with its temporary files in the work folder.
@@ -48,9 +47,7 @@ func (p place) start(args ...string) (c *exec.Cmd, stderr *bytes.Buffer) {
 	c = command(p.t, append(args, "--work-dir", p.work)...)
 	stderr = new(bytes.Buffer)
 	c.Dir, c.Stderr = p.dir, stderr
-	if err := c.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, c.Start())
 	p.t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 	return c, stderr
 }
@@ -125,9 +122,7 @@ func TestStopped(t *testing.T) {
 			signal := []os.Signal{os.Interrupt, syscall.SIGTERM}[i%2]
 			c, stderr := p.start(append(s.args, "--quiet")...)
 			p.waitFor(s.file)
-			if err := c.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Process.Signal(signal))
 			err := c.Wait()
 			if got, want := exitOf(err), 128+int(signal.(syscall.Signal)); got != want {
 				t.Errorf("exit code %d, want %d", got, want)
@@ -186,9 +181,7 @@ func TestLocked(t *testing.T) {
 	if got := exitOf(dry.Wait()); got != 0 {
 		t.Errorf("a dry run beside another command: exit code %d: %s", got, stderr)
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Process.Kill())
 	first.Wait()
 	if _, err := os.Stat(filepath.Join(p.dir, "run", manifest.LockName)); err != nil {
 		t.Errorf("the test is of no use: the killed command left no lock: %v", err)

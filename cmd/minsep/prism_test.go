@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/must"
 )
 
 // Every pipeline on Prism, Beam's portable local runner, leaves the bytes and says what the direct
@@ -33,9 +35,7 @@ func TestPrism(t *testing.T) {
 		if _, files := bench("bound --graph graph.tsv --header no --key key " + how); len(files) < 3 {
 			t.Fatalf("bound %s left %v", how, files)
 		}
-		if err := os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, table)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, table)))
 	}
 	form := "form --bounded graph --key key --steps 64 --shards 3 --scheme "
 	for i, args := range []string{
@@ -58,9 +58,7 @@ func TestPrism(t *testing.T) {
 		"noise --files --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 3000 --shards 3 --key key",
 	} {
 		direct, want := bench(args)
-		if err := os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, fmt.Sprint("direct", i))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, fmt.Sprint("direct", i))))
 		prism, got := bench(args + " --runner prism")
 		if diff := cmp.Diff(want, got); diff != "" || len(got) < 3 {
 			t.Errorf("%s: %d files (-direct +prism):\n%s", args, len(got), diff)
@@ -69,8 +67,6 @@ func TestPrism(t *testing.T) {
 		if diff := cmp.Diff(measured.ReplaceAllString(direct, ""), measured.ReplaceAllString(prism, "")); diff != "" {
 			t.Errorf("%s: standard output (-direct +prism):\n%s", args, diff)
 		}
-		if err := os.RemoveAll(filepath.Join(p.dir, "out")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(p.dir, "out")))
 	}
 }

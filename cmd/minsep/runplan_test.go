@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 )
@@ -34,9 +35,7 @@ func TestPlanWithTenFaults(t *testing.T) {
 		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|noise.files 1: must be true|noise.dtype 2|noise.words 3|batches.shards true: must be a whole"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600))
 		cmd := exec.Command(os.Args[0], "run", "plan.json")
 		cmd.Env, cmd.Dir = append(os.Environ(), beCommand+"=1"), dir
 		out, err := cmd.CombinedOutput()
@@ -85,14 +84,9 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		t.Helper()
 		c := k.command()
 		c.Args = append(slices.DeleteFunc(c.Args, func(a string) bool { return a == "--quiet" }), append(args, "--json")...)
-		out, err := c.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(c.Output())(t)
 		var r pipelines.RunResult
-		if err := json.Unmarshal(out, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(out, &r))
 		return r.Stages
 	}
 	expected := stages("--dry-run")
@@ -150,17 +144,13 @@ type plannedRun struct {
 func newPlannedRun(t *testing.T) plannedRun {
 	t.Helper()
 	k := plannedRun{t, t.TempDir()}
-	if err := stream.CreateKeyFile(filepath.Join(k.dir, "key")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(filepath.Join(k.dir, "key")))
 	var graph strings.Builder
 	for e := range 60_000 {
 		fmt.Fprintf(&graph, "%d\t%d\n%d\t%d\n", e, e, e, 60_000+e/4)
 	}
 	for name, text := range map[string]string{"graph.tsv": graph.String(), "plan.json": plannedText} {
-		if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600))
 	}
 	return k
 }
@@ -185,7 +175,5 @@ func (k plannedRun) whole() map[string]string {
 // place.
 func (k plannedRun) clean() {
 	k.t.Helper()
-	if err := os.RemoveAll(filepath.Join(k.dir, "run")); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Do(k.t, os.RemoveAll(filepath.Join(k.dir, "run")))
 }

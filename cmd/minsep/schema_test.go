@@ -17,6 +17,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/strictjson"
@@ -142,14 +143,9 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		}
 	}
 	for _, c := range all {
-		b, err := os.ReadFile(filepath.Join(schemaFolder, c.schema+".schema.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(schemaFolder, c.schema+".schema.json")))(t)
 		var node map[string]any
-		if err := json.Unmarshal(b, &node); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(b, &node))
 		for _, step := range c.path {
 			switch {
 			case step == "[]":

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // A command that is told twice ends at once, without the work of being stopped in an orderly way.
@@ -20,9 +22,7 @@ func TestStoppedTwice(t *testing.T) {
 		c, stderr := p.start(append(s.args, "--quiet")...)
 		p.waitFor(s.file)
 		for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT} {
-			if err := c.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Process.Signal(signal))
 		}
 		code := exitOf(c.Wait())
 		p.clean("none")

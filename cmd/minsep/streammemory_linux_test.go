@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stream"
 )
 
@@ -22,9 +23,7 @@ func TestStreamsMemory(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir) // which a command sets for its process
 	key, strategy, run := filepath.Join(dir, "key"), filepath.Join(dir, "s.json"), filepath.Join(dir, "run")
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(key))
 	for _, args := range [][]string{
 		{"strategy", "--kind", "banded-toeplitz", "--bands", fmt.Sprint(bands), "--steps", fmt.Sprint(steps), "--out", strategy},
 		{"noise", "--files", "--strategy", strategy, "--noise-multiplier", "2", "--steps", fmt.Sprint(steps), "--coordinates", fmt.Sprint(coordinates), "--key", key, "--out", run},
@@ -34,22 +33,14 @@ func TestStreamsMemory(t *testing.T) {
 			t.Fatal(out.String())
 		}
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	cmd := exec.Command(program, "noise", "--stream", "--key", key, "--out", run)
 	cmd.Stdin = bytes.NewReader(make([]byte, 16*steps)) // the bytes of the steps
 	cmd.Env = append(os.Environ(), beCommand+"=1", "TMPDIR="+dir)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	if _, err := io.CopyN(io.Discard, out, 4096+4*coordinates*(steps-1)); err != nil { // the last row is more than a pipe holds
 		cmd.Wait()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 )
 
 // TestAllocate: every test has the failure probability that is in δ, accepts what is expected, and
@@ -104,9 +105,7 @@ func TestAcceptOfATrial(t *testing.T) {
 	p := sampled(t)
 	own := &p.Candidates[0].Trials[0]
 	own.Accept = p.Points[0].Accept / 2
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	mean := func(trial int, mean float64) Tally {
 		tally := Tally{Candidate: 0, Trial: trial, Count: p.Candidates[0].Trials[trial].Samples}
 		bound := p.Candidates[0].Trials[trial].Bound

@@ -7,25 +7,18 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // toyCertificate is the file of a certificate by a toy protocol.
 func toyCertificate(t *testing.T) []byte {
 	t.Helper()
 	const epsilon, delta = 1.0, 0.01
-	need, err := GaussianNoiseMultiplier(epsilon, delta, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need := must.Get(GaussianNoiseMultiplier(epsilon, delta, 1))(t)
 	p := toyProtocol(t, epsilon, delta, 0.9*delta, 1.1*need)
-	c, err := p.Certificate(run(p, rand.New(rand.NewPCG(1, 1))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Certificate(run(p, rand.New(rand.NewPCG(1, 1)))))(t)
+	data := must.Get(c.Encode())(t)
 	return data
 }
 
@@ -53,10 +46,7 @@ func TestCertificateIsStrict(t *testing.T) {
 
 // TestEveryColumnIsDocumented looks for each field of a certificate in docs/certificate.md.
 func TestEveryColumnIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/certificate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/certificate.md"))(t)
 	c := reflect.TypeFor[Certificate]()
 	for i := range c.NumField() {
 		name, _, _ := strings.Cut(c.Field(i).Tag.Get("json"), ",")

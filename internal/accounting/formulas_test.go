@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/internal/accounting"
+	"minsep/internal/must"
 )
 
 // These tests hold inequalities of docs/formulas.md that the certificates rest on, and that no code
@@ -189,10 +190,7 @@ func TestAdaptiveSensitivity(t *testing.T) {
 		a.x, a.weights = [][2]float64{{1, 1}}, []float64{1}
 		epsilon := 2 * rng.Float64()
 		square := a.c[0]*a.c[0] + a.c[1]*a.c[1] + a.c[2]*a.c[2] + 2*math.Abs(a.c[1]*a.c[2])
-		delta, err := accounting.Gaussian{Sensitivity: math.Sqrt(square), NoiseMultiplier: 1}.Delta(epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		delta := must.Get(accounting.Gaussian{Sensitivity: math.Sqrt(square), NoiseMultiplier: 1}.Delta(epsilon))(t)
 		pq, qp := p.divergences(math.Exp(epsilon), a.ratio)
 		if exceeds(max(pq, qp), delta) {
 			t.Errorf("ε %g: %+v has (%g, %g), the Gaussian mechanism only %g", epsilon, a, pq, qp, delta)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestGaussianDeltaAgainstManyDigits holds δ(ε) against the same formula in 400 digits (mpmath),
@@ -38,10 +40,7 @@ func TestGaussianInverse(t *testing.T) {
 	for _, delta := range []float64{0.3, 1e-3, 1e-8, 1e-30, 1e-300} {
 		for _, epsilon := range []float64{0, 1e-3, 0.5, 1, 8, 50} {
 			for _, sensitivity := range []float64{1e-3, 1, 7} {
-				sigma, err := GaussianNoiseMultiplier(epsilon, delta, sensitivity)
-				if err != nil {
-					t.Fatal(err)
-				}
+				sigma := must.Get(GaussianNoiseMultiplier(epsilon, delta, sensitivity))(t)
 				got, err := Gaussian{sensitivity, sigma}.Delta(epsilon)
 				if err != nil || got > delta {
 					t.Errorf("(%g, %g): σ = %g gives δ = %g, %v", epsilon, delta, sigma, got, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -65,10 +66,7 @@ func TestOwnersAreAccountedForAsOneExample(t *testing.T) {
 // ownerProtocol is a toy protocol for owners.
 func ownerProtocol(t *testing.T) *Protocol {
 	t.Helper()
-	need, err := GaussianNoiseMultiplier(1, 0.01, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need := must.Get(GaussianNoiseMultiplier(1, 0.01, 1))(t)
 	p := toyProtocol(t, 1, 0.01, 0.009, 1.1*need)
 	p.Run.Sampler.Owners = &sampling.OwnerSampling{ExamplesPerOwner: 3}
 	return p
@@ -78,14 +76,8 @@ func ownerProtocol(t *testing.T) *Protocol {
 // its own, so that no reader takes it for one of examples.
 func TestCertificateOfOwners(t *testing.T) {
 	p := ownerProtocol(t)
-	c, err := p.Certificate(run(p, rand.New(rand.NewPCG(1, 1))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Certificate(run(p, rand.New(rand.NewPCG(1, 1)))))(t)
+	data := must.Get(c.Encode())(t)
 	for _, want := range []string{`"format": 2`, `"unit": "owner"`, `"owners": {`, "clipped mean", "the mean is clipped to the clip norm, once for each owner",
 		"the expected number of owners", "owners draw their participations"} {
 		if !bytes.Contains(data, []byte(want)) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -44,19 +45,14 @@ func toyProtocol(t *testing.T, epsilon, delta, accept float64, sigmas ...float64
 		for _, d := range montecarlo.Directions {
 			trial := Trial{Direction: d, Method: MonteCarlo, Bound: 1, Samples: samples[0]}
 			if i == len(sigmas)-1 {
-				proof, err := Gaussian{1, sigma}.Delta(epsilon)
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof := must.Get(Gaussian{1, sigma}.Delta(epsilon))(t)
 				trial = Trial{Direction: d, Method: PLD, Bound: proof}
 			}
 			c.Trials = append(c.Trials, trial)
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	return p
 }
 
@@ -81,15 +77,9 @@ func run(p *Protocol, rng *rand.Rand) (tallies []Tally) {
 // smallest candidate that it can be.
 func TestToyProtocol(t *testing.T) {
 	const epsilon, delta = 1.0, 0.01
-	need, err := GaussianNoiseMultiplier(epsilon, delta, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need := must.Get(GaussianNoiseMultiplier(epsilon, delta, 1))(t)
 	p := toyProtocol(t, epsilon, delta, 0.9*delta, 0.97*need, 0.99*need, 1.01*need, 1.03*need, 1.1*need)
-	c, err := p.Certificate(run(p, rand.New(rand.NewPCG(1, 1))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Certificate(run(p, rand.New(rand.NewPCG(1, 1)))))(t)
 	truth, _ := Gaussian{1, c.NoiseMultiplier}.Delta(epsilon)
 	if truth > delta {
 		t.Errorf("released σ = %g has δ = %g above %g", c.NoiseMultiplier, truth, delta)
@@ -100,14 +90,8 @@ func TestToyProtocol(t *testing.T) {
 	if c.Method != MonteCarlo || c.Status != Verified || len(c.Points) != 1 || c.KernelID != "toy" {
 		t.Errorf("certificate %+v", c)
 	}
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := ParseCertificate(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(c.Encode())(t)
+	back := must.Get(ParseCertificate(data))(t)
 	if again, _ := back.Encode(); !bytes.Equal(again, data) {
 		t.Error("a certificate does not survive being read")
 	}
@@ -120,10 +104,7 @@ func TestWrongReleases(t *testing.T) {
 	const epsilon, verify, accept, runs, samples = 0.5, 0.1, 0.06, 3000, 100
 	q := FailureProbability(samples, 1, accept, verify)
 	sigmaAt := func(delta float64) float64 {
-		s, err := GaussianNoiseMultiplier(epsilon, delta, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(GaussianNoiseMultiplier(epsilon, delta, 1))(t)
 		return s
 	}
 	p := &Protocol{Format: 1, Run: toyRun(), CodeVersion: "test",
@@ -135,9 +116,7 @@ func TestWrongReleases(t *testing.T) {
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Validate())
 	rng := rand.New(rand.NewPCG(5, 8))
 	wrong, none := 0, 0
 	for range runs {
@@ -239,10 +218,7 @@ func TestFurtherPoints(t *testing.T) {
 			tallies = append(tallies, ta)
 		}
 	}
-	c, err := p.Certificate(tallies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Certificate(tallies))(t)
 	if c.NoiseMultiplier != 0.8 || len(c.Points) != 1 {
 		t.Errorf("released %g with %d points, want 0.8 with the first point only", c.NoiseMultiplier, len(c.Points))
 	}
@@ -257,10 +233,7 @@ func TestFurtherPoints(t *testing.T) {
 
 func TestProtocolIsStrict(t *testing.T) {
 	p := toyProtocol(t, 1, 0.1, 0.05, 0.5, 3)
-	data, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(p.Encode())(t)
 	if back, err := ParseProtocol(data); err != nil {
 		t.Error(err)
 	} else if a, _ := back.SHA256(); len(a) != 64 {

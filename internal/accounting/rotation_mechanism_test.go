@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -105,20 +106,14 @@ func (r rotated) delta(owner uint32, known bool, gamma float64) float64 {
 func (r rotated) claimed(t *testing.T, gamma float64) float64 {
 	t.Helper()
 	run := Run{Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: rotatedSteps, EpochSteps: rotatedPeriod}}, Strategy: r.strategy, MaxExamplesPerOwner: 1}
-	ratio, err := montecarlo.NewEvaluator(run.Loss(r.sigma))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ratio := must.Get(montecarlo.NewEvaluator(run.Loss(r.sigma)))(t)
 	q := r.density([][rotatedSteps]float64{{}}, []float64{1})
 	p, y := make([]float64, len(q)), make([]float64, rotatedSteps)
 	for i := range q {
 		for t, k := range [...]int{i / rotatedPoints / rotatedPoints, i / rotatedPoints % rotatedPoints, i % rotatedPoints} {
 			y[t] = r.sigma * rotatedReach * (2*float64(k)/(rotatedPoints-1) - 1)
 		}
-		log, err := ratio.LogRatio(y)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(ratio.LogRatio(y))(t)
 		p[i] = q[i] * math.Exp(log)
 	}
 	return max(excess(p, q, gamma), excess(q, p, gamma))
@@ -132,10 +127,7 @@ func (r *rotated) fill(t *testing.T, owners int) {
 		lists.Items = append(lists.Items, of...)
 		lists.Starts = append(lists.Starts, uint32(len(lists.Items)))
 	}
-	pools, err := ownergraph.FillPools(&lists, owners, len(r.pools))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := must.Get(ownergraph.FillPools(&lists, owners, len(r.pools)))(t)
 	for example := range r.owners {
 		for _, pool := range pools.Of.At(example) {
 			r.pools[pool] = append(r.pools[pool], example)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/internal/accounting/pld"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -41,10 +42,7 @@ func TestMethodsThatAreRefused(t *testing.T) {
 		{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: banded(32, 4), MaxExamplesPerOwner: 1},
 		{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 32, MinSep: 4}}, Strategy: banded(32, 8), MaxExamplesPerOwner: 1},
 	} {
-		sigma, err := r.Calibrate(t.Context(), 1, 1e-3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sigma := must.Get(r.Calibrate(t.Context(), 1, 1e-3))(t)
 		pq, qp, _ := r.Prove(sigma, 1)
 		if d := max(pq, qp); d > 1e-3 || d < 0.999e-3 {
 			t.Errorf("%+v: calibrated to %g, where δ is %g", r.Sampler, sigma, d)
@@ -106,10 +104,7 @@ func TestEventsComposeToTheProof(t *testing.T) {
 		if c.none {
 			continue
 		}
-		together, err := pld.Compose(events, pld.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		together := must.Get(pld.Compose(events, pld.Options{}))(t)
 		for _, epsilon := range []float64{0.2, 1, 3} {
 			pq, qp, err := c.run.Prove(sigma, epsilon)
 			if err != nil {

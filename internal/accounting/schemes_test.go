@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -15,10 +16,7 @@ const steps, minSep = 32, 4
 // samplersOfAllKinds has one of each kind, by name.
 func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
 	t.Helper()
-	law, err := twice(0.1).Tabulate(steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	law := must.Get(twice(0.1).Tabulate(steps))(t)
 	return map[string]sampling.Spec{
 		"law":                              {Law: law},
 		"poisson":                          {Poisson: &sampling.Poisson{Prob: 0.1, Steps: steps}},
@@ -36,10 +34,7 @@ func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
 // TestSchemesPage holds the tables of docs/schemes.md against Method, for one example per owner and
 // for two, and what the page says of a maximum batch size.
 func TestSchemesPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/schemes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/schemes.md"))(t)
 	samplers := samplersOfAllKinds(t)
 	for _, name := range sampling.KindNames() {
 		if _, ok := samplers[name]; !ok {
@@ -134,10 +129,7 @@ func TestRatesAreRoundedUpward(t *testing.T) {
 		"epoch-min-sep": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}, 1. / 10},
 		"b-min-sep":     {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}, .2 / 1.6},
 	} {
-		got, err := run(c.spec).participation()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(run(c.spec).participation())(t)
 		for _, r := range got.rates {
 			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {
 				t.Errorf("%s: rate %v, want hardly more than %v", name, r.prob, c.want)

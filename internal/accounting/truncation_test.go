@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -219,16 +220,10 @@ func TestTruncationCost(t *testing.T) {
 // TestSuggestMaxBatchSize: the suggestion is the smallest that is affordable, and an order of
 // examples more moves it as tails go.
 func TestSuggestMaxBatchSize(t *testing.T) {
-	scheme, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := must.Get(sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600))(t)
 	run := Run{Sampler: sampling.Spec{BMinSep: &scheme}, Strategy: mechanism.Identity(7200), MaxExamplesPerOwner: 1, Examples: 14_745_600}
 	const epsilon, delta = 10, 1.301e-8
-	size, err := run.SuggestMaxBatchSize(epsilon, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	size := must.Get(run.SuggestMaxBatchSize(epsilon, delta))(t)
 	cost := func(size int) float64 {
 		cut := run
 		cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}

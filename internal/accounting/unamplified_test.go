@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/internal/bisect"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -110,14 +111,8 @@ func TestUnamplifiedCalibrate(t *testing.T) {
 		{of(1, 1, 1, pair), math.Sqrt(1 + 7*1.5*1.5)},
 	} {
 		for _, delta := range []float64{1e-2, 1e-5, 1e-12} {
-			got, err := c.run.Calibrate(t.Context(), 1, delta)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := GaussianNoiseMultiplier(1, delta, c.sensitivity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(c.run.Calibrate(t.Context(), 1, delta))(t)
+			want := must.Get(GaussianNoiseMultiplier(1, delta, c.sensitivity))(t)
 			if got < want || got > want*(1+1e-8) {
 				t.Errorf("%+v at δ = %g: %+v, want %g", c.run.Sampler.BMinSep, delta, got, want)
 			}
@@ -129,10 +124,7 @@ func TestUnamplifiedCalibrate(t *testing.T) {
 	if want := 1 - (1-one)*(1-one); err != nil || !ok || u.prob() < want || u.prob() > want*(1+1e-7) {
 		t.Errorf("two examples take part with probability %g, want %g, %t, %v", u.prob(), want, ok, err)
 	}
-	got, err := once.Calibrate(t.Context(), 1, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(once.Calibrate(t.Context(), 1, 1e-5))(t)
 	pq, qp, err := once.Prove(got, 1)
 	if d := max(pq, qp); err != nil || d > 1e-5 || d < 0.999999e-5 {
 		t.Errorf("δ is %g at %+v, %v", d, got, err)
@@ -189,10 +181,7 @@ func TestUnamplifiedRotation(t *testing.T) {
 		}
 		s := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: column, Normalized: rng.IntN(2) == 0}
 		r := Run{Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: steps, EpochSteps: period}}, Strategy: s, MaxExamplesPerOwner: 1}
-		got, err := r.sensitivity()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(r.sensitivity())(t)
 		patterns := [][]int{nil}
 		for first := 0; first < steps; first += period {
 			var longer [][]int

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -27,10 +28,7 @@ func inspected(t *testing.T, run string, o Options) Report {
 func reported(t *testing.T, run string) ([]Inspection, []byte) {
 	t.Helper()
 	r := inspected(t, run, Options{})
-	report, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(json.Marshal(r))(t)
 	return r.Folders, report
 }
 
@@ -51,17 +49,10 @@ func TestManyMissingFiles(t *testing.T) {
 		for i := range files {
 			ix.Files = append(ix.Files, manifest.File{Name: fmt.Sprintf("part-%05d.npy", i), Bytes: 1})
 		}
-		text, err := json.Marshal(ix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(ix))(t)
 		dir := filepath.Join(run, folder)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, manifest.IndexName), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, manifest.IndexName), text, 0o600))
 	}
 	found, report := reported(t, run)
 	if most := 100_000; len(report) > most {
@@ -86,22 +77,15 @@ func TestForeignValuesAreCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(manifest.Index{Format: long, Version: manifest.Version, Params: params, ParamsSHA256: digest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(manifest.Index{Format: long, Version: manifest.Version, Params: params, ParamsSHA256: digest}))(t)
 	for _, at := range []string{"", manifest.BatchesFolder, manifest.NoiseFolder} {
 		dir := filepath.Join(run, at)
 		name, content := manifest.IndexName, text
 		if at == "" {
 			name, content = manifest.RunName, []byte(`{"format": "`+long+`"}`)
 		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	found, report := reported(t, run)
 	if most := 10_000; len(report) > most || !utf8.Valid(report) {
@@ -121,17 +105,12 @@ func TestForeignValuesAreCut(t *testing.T) {
 // TestBesideACommand: a verdict on a directory that a command holds says so, if a check fails.
 func TestBesideACommand(t *testing.T) {
 	run := t.TempDir()
-	if err := os.WriteFile(filepath.Join(run, manifest.RunName), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(run, manifest.RunName), []byte("{"), 0o644))
 	const words = "another command holds this directory"
 	if _, report := reported(t, run); strings.Contains(string(report), words) {
 		t.Errorf("of a directory that nobody holds: %s", report)
 	}
-	unlock, err := store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile))(t)
 	if _, report := reported(t, run); !strings.Contains(string(report), words) {
 		t.Errorf("beside a command: %s", report)
 	}

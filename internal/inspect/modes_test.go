@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // TestExposed: files that group or others can read are counted in every secret folder, also
@@ -21,15 +22,9 @@ func TestExposed(t *testing.T) {
 	file := func(name string, mode os.FileMode) {
 		t.Helper()
 		at := filepath.Join(run, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(at, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		must.Do(t, os.WriteFile(at, nil, 0o600))
+		must.Do(t, os.Chmod(at, mode))
 	}
 	check := func(want ...Exposed) {
 		t.Helper()
@@ -43,17 +38,13 @@ func TestExposed(t *testing.T) {
 	file("bounded/part", 0o644)
 	file("states/notes", 0o644)
 	file("other/notes", 0o644)
-	if err := os.Chmod(filepath.Join(run, "bounded"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(run, "bounded"), 0o755))
 	check()
 
 	in := func(name string) string { return filepath.Join(run, name) }
 	for name, mode := range map[string]os.FileMode{"batches/a": 0o644, "batches/b": 0o640, "noise/part/c": 0o604, "states/shard-00000-of-00001-step-000010": 0o666,
 		manifest.SecretReportPage: 0o644, "other": 0o711} {
-		if err := os.Chmod(in(name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(in(name), mode))
 	}
 	check(Exposed{in("batches"), 2, false}, Exposed{in("noise"), 1, false}, Exposed{in(manifest.SecretReportPage), 1, false}, Exposed{in("states"), 1, false})
 }

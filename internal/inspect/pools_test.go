@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
@@ -26,15 +27,9 @@ func twoPools(t *testing.T, change func(rows *ownergraph.Rows, s *ownergraph.Sum
 		edges.Examples.AppendInt(int64(example))
 		edges.Owners.AppendInt(owner)
 	}
-	g, err := ownergraph.New(&edges)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(ownergraph.New(&edges))(t)
 	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: 2}
-	bounded, err := bound.Greedy(g, stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bounded := must.Get(bound.Greedy(g, stream.PublicKey("test", nil)))(t)
 	rows, told := bounded.Rows(), bounded.Summary
 	change(rows, &told)
 	run := t.TempDir()
@@ -47,17 +42,12 @@ func twoPools(t *testing.T, change func(rows *ownergraph.Rows, s *ownergraph.Sum
 		t.Fatal(err)
 	}
 	ix.Facts, _ = json.Marshal(told)
-	f, err := stage.Write(manifest.BoundedPartName(0), func(w io.Writer) error {
+	f := must.Get(stage.Write(manifest.BoundedPartName(0), func(w io.Writer) error {
 		b := manifest.NewBoundedWriter(w, ownergraph.Int64, ownergraph.Int64, true)
 		return errors.Join(b.Write(rows), b.Close())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ix.Files = []manifest.File{f}
-	if err := stage.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stage.Publish(ix))
 	return run
 }
 
@@ -112,10 +102,7 @@ func TestPoolsNeedTheirCertificate(t *testing.T) {
 		{Rotation: &sampling.Rotation{Steps: 8, EpochSteps: 4}}: true,
 		{Poisson: &sampling.Poisson{Prob: 0.5, Steps: 8}}:       false,
 	} {
-		checks, err := stages.Agreement(t.Context(), run, &accounting.Certificate{Run: accounting.Run{Sampler: *sampler, MaxExamplesPerOwner: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		checks := must.Get(stages.Agreement(t.Context(), run, &accounting.Certificate{Run: accounting.Run{Sampler: *sampler, MaxExamplesPerOwner: 1}}))(t)
 		if last := checks[len(checks)-1]; last.Name != "pools" || last.Held != want {
 			t.Errorf("%+v: %+v", sampler, checks)
 		}

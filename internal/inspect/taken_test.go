@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestTaken counts the steps of random starts one by one.
@@ -26,9 +28,7 @@ func TestTaken(t *testing.T) {
 			starts = append(starts, fmt.Sprintf(`"%016x": ["%012d", "%012d"]`, i, first, end))
 		}
 		record := fmt.Sprintf(`{"format": "minsep-training/2", "run_id": "%032x", "token": "%032x", "starts": {%s}}`, 1, 2, strings.Join(starts, ", "))
-		if err := os.WriteFile(filepath.Join(dir, "training.json"), []byte(record), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "training.json"), []byte(record), 0o600))
 		taken := readTaken(t.Context(), dir)
 		found := make([]int, 12)
 		for i, r := range taken.Repeated {
@@ -64,9 +64,7 @@ func TestTakenOfNoRecord(t *testing.T) {
 		`{"format": "minsep-training/2", "starts": {"0": ["a", "1"]}}`:  true,
 		`{"format": "minsep-training/2", "starts": {"0": ["1", "1"]}}`:  false,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		taken := readTaken(t.Context(), dir)
 		if damaged != (taken != nil && taken.Damaged) || damaged != strings.Contains(taken.String(), "nothing tells how often") {
 			t.Errorf("%q: %+v", text, taken)

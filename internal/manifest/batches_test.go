@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"minsep/internal/must"
 	"minsep/sampling"
 	"path/filepath"
 	"strings"
@@ -15,12 +16,9 @@ import (
 // writeBatches publishes batches in the given number of shards.
 func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype DType) {
 	t.Helper()
-	s, err := Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Begin(dir, true))(t)
 	ints := func(name string, dtype DType, values []int64) File {
-		f, err := s.Write(name, func(w io.Writer) error {
+		f := must.Get(s.Write(name, func(w io.Writer) error {
 			if err := (NPYHeader{dtype, []int{len(values)}}).Write(w); err != nil {
 				return err
 			}
@@ -31,10 +29,7 @@ func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return f
 	}
 	ix := Index{Format: BatchesFormat}
@@ -48,9 +43,7 @@ func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype
 		}
 		ix.Files = append(ix.Files, ints(IndptrName(shard, shards), DInt64, indptr), ints(RowsName(shard, shards), dtype, rows))
 	}
-	if err := s.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Publish(ix))
 }
 
 func TestBatchesReadBackForAnyShards(t *testing.T) {
@@ -59,14 +52,9 @@ func TestBatchesReadBackForAnyShards(t *testing.T) {
 		for shards := 1; shards <= len(want); shards++ {
 			dir := filepath.Join(t.TempDir(), "batches")
 			writeBatches(t, dir, want, shards, dtype)
-			b, err := OpenBatches(t.Context(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(OpenBatches(t.Context(), dir))(t)
 			got := make([][]int64, len(want))
-			if err := b.Each(t.Context(), func(step int, rows []int64, _ []int) error { got[step] = append([]int64{}, rows...); return nil }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Each(t.Context(), func(step int, rows []int64, _ []int) error { got[step] = append([]int64{}, rows...); return nil }))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%d shards of %s: %s", shards, dtype, diff)
 			}

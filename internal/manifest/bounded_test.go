@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 )
 
@@ -152,10 +153,7 @@ func TestBoundedRowGroups(t *testing.T) {
 		{makeRows(ownergraph.Int64, ownergraph.Int64, 0, 90, func() int { return 100_000 }), []int64{84, 6}},
 	} {
 		b := writePart(t, c.rows, 30_001)
-		p, err := OpenBoundedPart(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(OpenBoundedPart(bytes.NewReader(b), int64(len(b))))(t)
 		var groups []int64
 		for g := range p.file.Groups() {
 			groups = append(groups, p.file.GroupRows(g))
@@ -285,10 +283,7 @@ func TestDamagedBoundedTable(t *testing.T) {
 
 func TestBoundedEachStops(t *testing.T) {
 	b := writePart(t, makeRows(ownergraph.Int64, ownergraph.Int64, 0, 20, func() int { return 2 }), 20)
-	p, err := OpenBoundedPart(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(OpenBoundedPart(bytes.NewReader(b), int64(len(b))))(t)
 	stop := errors.New("stop")
 	if err := p.Each(0, true, 5, func(*ownergraph.Rows) error { return stop }); err != stop {
 		t.Errorf("got %v, want the caller's error", err)
@@ -313,13 +308,8 @@ func TestOpenBounded(t *testing.T) {
 	dir := t.TempDir() + "/bounded"
 	write := func(parts []*ownergraph.Rows, names ...string) {
 		t.Helper()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		stage, err := Begin(dir, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(dir))
+		stage := must.Get(Begin(dir, false))(t)
 		ix := Index{Format: BoundedFormat}
 		ix.Params, ix.ParamsSHA256, _ = Params(struct{}{})
 		told := ownergraph.Summary{}
@@ -332,23 +322,15 @@ func TestOpenBounded(t *testing.T) {
 			if i < len(names) {
 				name = names[i]
 			}
-			f, err := stage.Write(name, func(w io.Writer) error { _, err := w.Write(writePart(t, r, 10)); return err })
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(stage.Write(name, func(w io.Writer) error { _, err := w.Write(writePart(t, r, 10)); return err }))(t)
 			ix.Files = append(ix.Files, f)
 		}
-		if err := stage.Publish(ix); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stage.Publish(ix))
 	}
 	one := func() int { return 1 }
 	const i64, str = ownergraph.Int64, ownergraph.String
 	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(str, i64, 30, 12, one)})
-	b, err := OpenBounded(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(OpenBounded(t.Context(), dir))(t)
 	want := []BoundedFile{{BoundedPartName(0), 0, 30}, {BoundedPartName(1), 30, 12}}
 	if b.Rows != 42 || b.ExampleType != str || b.OwnerType != i64 || !slices.Equal(b.Parts, want) {
 		t.Errorf("got %+v", b)

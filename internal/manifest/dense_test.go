@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 )
 
@@ -25,9 +26,7 @@ func allocated(f func()) uint64 {
 func TestLongRunFile(t *testing.T) {
 	dir := t.TempDir()
 	text := fmt.Sprintf(`{"format":%q,"minsep_version":%q}`, RunFormat, strings.Repeat("0", 32<<20))
-	if err := os.WriteFile(filepath.Join(dir, RunName), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, RunName), []byte(text), 0o600))
 	var err error
 	took := allocated(func() { _, err = ReadRun(t.Context(), dir) })
 	if _, long := errors.AsType[*store.TooLongError](err); !long || took > 1<<20 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/testrun"
@@ -36,19 +37,11 @@ func publish(t *testing.T, dir string) *Index {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"strategy.json", "rows-00000-of-00001.npy"} {
-		f, err := s.Write(name, text("hello "+name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(s.Write(name, text("hello "+name)))(t)
 		ix.Files = append(ix.Files, f)
 	}
-	if err := s.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Open(t.Context(), dir, "test/1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Publish(ix))
+	got := must.Get(Open(t.Context(), dir, "test/1"))(t)
 	return got
 }
 
@@ -121,13 +114,8 @@ func TestBeginProtectsWhatIsThere(t *testing.T) {
 
 func TestKilledStageIsTakenOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write("rows-00000-of-00002.npy", text("x")); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Begin(dir, true))(t)
+	must.Get(s.Write("rows-00000-of-00002.npy", text("x")))(t)
 	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
 	ix := publish(t, dir) // as the next run does
 	entries, _ := os.ReadDir(dir)
@@ -148,18 +136,11 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		"begun anew":    {&Digest{1}, nil, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "noise")
-		s, err := begin(dir, true, c.before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(begin(dir, true, c.before))(t)
 		for _, file := range []string{"recipe.json", store.TempPrefix + "notes.json", IndexName} {
-			if _, err := s.Write(file, text("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Write(file, text("x")))(t)
 		}
-		if _, err := begin(dir, true, c.after); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(begin(dir, true, c.after))(t)
 		want := []string{incompleteName}
 		if c.keep {
 			want = []string{store.TempPrefix + "notes.json", incompleteName, "recipe.json"}
@@ -204,10 +185,7 @@ func TestKilledBeforeTheMark(t *testing.T) {
 
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}
@@ -216,16 +194,9 @@ func names(t *testing.T, dir string) (list []string) {
 
 func TestAbortLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write("x", text("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Abort(); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Begin(dir, true))(t)
+	must.Get(s.Write("x", text("x")))(t)
+	must.Do(t, s.Abort())
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder is still there: %v", err)
 	}
@@ -260,9 +231,7 @@ func TestSecretsAreIgnored(t *testing.T) {
 		if b, err := os.ReadFile(path); err != nil || string(b) != want {
 			t.Errorf("%q (%v), not %q", b, err, want)
 		}
-		if err := RemoveRun(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, RemoveRun(dir))
 		if b, _ := os.ReadFile(path); string(b) != own {
 			t.Errorf("after the run was removed: %q, not %q", b, own)
 		}
@@ -281,15 +250,11 @@ func TestRunDirectory(t *testing.T) {
 	}
 	taking := run
 	taking.TakingOver = true
-	if err := WriteRun(dir, taking, &run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteRun(dir, taking, &run))
 	if _, _, err := OpenRun(dir); err == nil || !strings.Contains(err.Error(), "was begun by minsep run --again") {
 		t.Errorf("a run that takes over: %v", err)
 	}
-	if err := RemoveRun(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, RemoveRun(dir))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is still there: %v", err)
 	}
@@ -300,9 +265,7 @@ func TestRunDirectory(t *testing.T) {
 func TestForeignFolderKeepsItsMode(t *testing.T) {
 	dir := t.TempDir()
 	foreign, link := filepath.Join(dir, "foreign"), filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o755), os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644), os.Symlink("foreign", link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o755), os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644), os.Symlink("foreign", link)))
 	if _, err := Begin(link, true); err == nil {
 		t.Error("the folder was taken")
 	}
@@ -317,9 +280,7 @@ func TestForeignFolderKeepsItsMode(t *testing.T) {
 // TestRunLinkAstray: a run.json that is a link to no file is refused, and not followed.
 func TestRunLinkAstray(t *testing.T) {
 	astray := t.TempDir()
-	if err := os.Symlink(filepath.Join(astray, "nowhere"), filepath.Join(astray, RunName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Join(astray, "nowhere"), filepath.Join(astray, RunName)))
 	if _, _, err := OpenRun(astray); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "is a link that leads nowhere") {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
@@ -331,9 +292,7 @@ func TestRunLinkAstray(t *testing.T) {
 func TestNPYRoundTrip(t *testing.T) {
 	for _, h := range []NPYHeader{{DInt32, []int{0}}, {DInt64, []int{3}}, {DFloat32, []int{1000, 64}}, {DFloat64, []int{2, 0}}} {
 		var b bytes.Buffer
-		if err := h.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Write(&b))
 		if b.Len()%64 != 0 {
 			t.Errorf("%v: header of %d bytes is not aligned", h, b.Len())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -20,10 +21,7 @@ type ownerShard struct{ indptr, rows, owners []int64 }
 func writeOwnerShards(t *testing.T, format string, steps int, shards ...ownerShard) (*Batches, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Begin(dir, true))(t)
 	ix := Index{Format: format}
 	ix.Params, ix.ParamsSHA256, _ = Params(struct{}{})
 	ix.Facts, _ = json.Marshal(BatchesFacts{Examples: 100, Steps: steps, Shards: len(shards), RowType: DInt64, RowsOf: RowsOfBounded, Owners: 50, ExamplesPerOwner: 2})
@@ -32,21 +30,16 @@ func writeOwnerShards(t *testing.T, format string, steps int, shards ...ownerSha
 			if values == nil {
 				continue
 			}
-			f, err := s.Write(name, func(w io.Writer) error {
+			f := must.Get(s.Write(name, func(w io.Writer) error {
 				if err := (NPYHeader{DInt64, []int{len(values)}}).Write(w); err != nil {
 					return err
 				}
 				return binary.Write(w, binary.LittleEndian, values)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			ix.Files = append(ix.Files, f)
 		}
 	}
-	if err := s.Publish(ix); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Publish(ix))
 	return OpenBatches(t.Context(), dir)
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestRemovable: of an unfinished folder of a stage nothing is removed that has no name of a stage's
@@ -18,9 +20,7 @@ func TestRemovable(t *testing.T) {
 		dir := filepath.Join(top, name)
 		for _, file := range []string{recipe, steps, "incomplete.json"} {
 			path := filepath.Join(dir, file)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("content"), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("content"), 0o600)))
 		}
 		return dir
 	}
@@ -41,9 +41,7 @@ func TestRemovable(t *testing.T) {
 	} {
 		if c.more != "" {
 			path := filepath.Join(c.dir, c.more)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)))
 		}
 		err := removable(t.Context(), c.dir)
 		if (err != nil) != c.refused {

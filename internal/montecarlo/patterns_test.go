@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -23,9 +24,7 @@ func TestByPatterns(t *testing.T) {
 		if reduced.Steps() != len(patterns) || reduced.Law.Steps != len(patterns) || reduced.NoiseMultiplier != s.NoiseMultiplier {
 			t.Fatalf("%d steps for %d patterns", reduced.Steps(), len(patterns))
 		}
-		if err := reduced.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, reduced.Validate())
 		moved, trace := make([][]float64, len(patterns)), 0.0
 		for k, x := range patterns {
 			moved[k] = s.Strategy.Multiply(x)
@@ -75,10 +74,7 @@ func TestByPatterns(t *testing.T) {
 		for k, v := range moved {
 			want += probs[k] * math.Exp((inner(v, y)-inner(v, v)/2)*s.Factor())
 		}
-		e, err := NewEvaluator(reduced)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(NewEvaluator(reduced))(t)
 		if got, err := e.LogRatio(image); err != nil || math.Abs(got-math.Log(want)) > 1e-6 {
 			t.Fatalf("loss %g, %v, want %g", got, err, math.Log(want))
 		}
@@ -124,12 +120,9 @@ func certainScheme(t *testing.T, r *rand.Rand, n int) (s sampling.Scheme, patter
 		}
 		patterns, probs = append(patterns, x), append(probs, start[k].Prob)
 	}
-	table, err := sampling.Law{Start: start, Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
+	table := must.Get(sampling.Law{Start: start, Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
 		return 1, sampling.Point{Step: at.Step + gap}, out
-	}}.Tabulate(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}.Tabulate(n))(t)
 	return table, patterns, probs
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -18,10 +19,7 @@ func testKeyOf(name string) stream.Key { return stream.PublicKey("test", []byte(
 
 func mustSampler(t testing.TB, s Spec, d Direction, key stream.Key) *Sampler {
 	t.Helper()
-	sampler, err := NewSampler(s, d, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sampler := must.Get(NewSampler(s, d, key))(t)
 	return sampler
 }
 
@@ -174,18 +172,12 @@ func TestLossesAgainstEvaluator(t *testing.T) {
 	for name, s := range kinds() {
 		for _, d := range Directions {
 			sampler := mustSampler(t, s, d, testKey(t))
-			e, err := NewEvaluator(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(NewEvaluator(s))(t)
 			losses := slices.Clone(sampler.batch(5)[:])
 			in := sampler.input(5)
 			for lane, loss := range losses {
 				y := sampler.kernel.Outputs(&in, lane)
-				want, err := e.LogRatio(y)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must.Get(e.LogRatio(y))(t)
 				if d == Q {
 					want = -want
 				}

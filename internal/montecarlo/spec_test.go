@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -107,10 +108,7 @@ func TestTooManyTurns(t *testing.T) {
 
 func TestEvaluatorRefuses(t *testing.T) {
 	s := validSpec()
-	e, err := NewEvaluator(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(NewEvaluator(s))(t)
 	y := make([]float64, s.Steps())
 	y[3] = math.NaN()
 	if _, err := e.LogRatio(y); err == nil || !strings.Contains(err.Error(), "y[3] NaN") {

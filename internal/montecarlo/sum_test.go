@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"minsep/internal/must"
 )
 
 // TestSumIsExact holds sums to integers of any size, whatever the order.
@@ -93,28 +95,16 @@ func TestSumsOfSamples(t *testing.T) {
 		want.Add(Value(epsilon, loss))
 	}
 	for _, part := range [][2]uint64{{1003, 1000}, {3, 1}, {500, 503}, {4, 496}} {
-		sum, err := sampler.Sum(t.Context(), epsilon, part[0], part[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := must.Get(sampler.Sum(t.Context(), epsilon, part[0], part[1]))(t)
 		got.Merge(sum)
 	}
 	if got != want {
 		t.Errorf("parts have the sum %v, want %v", got, want)
 	}
 	// Counts decide where a sum ends, not sample numbers, which may pass the largest integer.
-	last, err := sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512)
-	if err != nil {
-		t.Fatal(err)
-	}
-	beyond, err := sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512+samples)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := sampler.Sum(t.Context(), epsilon, 0, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := must.Get(sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512))(t)
+	beyond := must.Get(sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512+samples))(t)
+	first := must.Get(sampler.Sum(t.Context(), epsilon, 0, samples))(t)
 	if last.Merge(first); last != beyond || beyond == (Sum{}) {
 		t.Errorf("a sum beyond the last number is %v, want %v", beyond, last)
 	}

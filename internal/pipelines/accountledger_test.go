@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // A log of units that was put aside by a command that was stopped is not replaced by the shorter
@@ -22,13 +24,9 @@ func TestPutUnitsAside(t *testing.T) {
 			if path == to && text == "" {
 				continue
 			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		}
-		if err := putUnitsAside(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, putUnitsAside(from, to))
 		if got, err := os.ReadFile(to); err != nil || string(got) != c.want {
 			t.Errorf("%q put aside over %q: %q, %v", c.now, c.before, got, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
@@ -29,9 +30,7 @@ type directory struct {
 func newDirectory(t *testing.T) directory {
 	dir := t.TempDir()
 	d := directory{t, filepath.Join(dir, "key"), filepath.Join(dir, "run")}
-	if err := stream.CreateKeyFile(d.key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(d.key))
 	return d
 }
 
@@ -97,9 +96,7 @@ func (d directory) graph(n int) string {
 		text += fmt.Sprintf("%d,%d\n", i, i)
 	}
 	path := filepath.Join(filepath.Dir(d.key), "graph.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -169,9 +166,7 @@ func TestAgainTakesOver(t *testing.T) {
 
 	// What was taken over is not made again under the new run id.
 	d = d.in("same")
-	if err := os.RemoveAll(filepath.Join(d.out, manifest.BoundedFolder)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(d.out, manifest.BoundedFolder)))
 	d.graph(200)
 	if _, err := pipelines.RunPlan(t.Context(), d.sampled(graph, 2), pipelines.Options{}, pipelines.Settings{}); err == nil || !strings.Contains(err.Error(), "was taken over from an earlier run") {
 		t.Errorf("the table was made again: %v", err)
@@ -187,10 +182,7 @@ func TestAgainStopped(t *testing.T) {
 	how := pipelines.Settings{Again: next.out, Until: "account"}
 	d.must(pipelines.RunPlan(t.Context(), d.sampled(graph, 2), pipelines.Options{}, how))
 	want := next.files()
-	was, err := manifest.ReadRun(t.Context(), next.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(manifest.ReadRun(t.Context(), next.out))(t)
 	bounded := filepath.Join(next.out, manifest.BoundedFolder)
 	for i, stopped := range []func() error{
 		func() error {
@@ -203,15 +195,10 @@ func TestAgainStopped(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(bounded, manifest.IndexName)), os.WriteFile(filepath.Join(bounded, "incomplete.json"), []byte("{}"), 0o600))
 		},
 	} {
-		now, err := manifest.ReadRun(t.Context(), next.out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(manifest.ReadRun(t.Context(), next.out))(t)
 		is := was
 		is.Stages, is.TakingOver = nil, true
-		if err := errors.Join(stopped(), manifest.WriteRun(next.out, is, &now)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(stopped(), manifest.WriteRun(next.out, is, &now)))
 		const repeat = "was begun by minsep run --again, which was stopped"
 		if _, err := pipelines.RunPlan(t.Context(), next.sampled(graph, 2), pipelines.Options{}, pipelines.Settings{}); err == nil || !strings.Contains(err.Error(), repeat) {
 			t.Errorf("%d: run: %v", i, err)
@@ -285,9 +272,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 func TestFirstStageFails(t *testing.T) {
 	d := newDirectory(t)
 	graph := d.graph(3)
-	if err := os.WriteFile(graph, []byte("example_id,owner_id\n1,1\n2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(graph, []byte("example_id,owner_id\n1,1\n2\n"), 0o600))
 	if _, err := pipelines.RunPlan(t.Context(), d.sampled(graph, 2), pipelines.Options{}, pipelines.Settings{}); err == nil || !strings.Contains(err.Error(), "graph.csv") {
 		t.Fatalf("the graph was not refused: %v", err)
 	}

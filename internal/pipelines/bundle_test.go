@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -15,9 +16,7 @@ import (
 // hold.
 func TestFormNeedsParallelism(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(key))
 	form := func(runner string, steps int) error {
 		f := pipelines.Form{Examples: 100_000_000, Params: sampling.Params{Scheme: "b-min-sep", Steps: steps, MinSep: 16, BatchSize: 20000}}
 		_, err := f.Run(t.Context(), pipelines.Options{Runner: runner, Out: filepath.Join(t.TempDir(), "run"), KeyFile: key, DryRun: true})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
@@ -18,24 +19,16 @@ import (
 func TestBoundOfAChangedGraph(t *testing.T) {
 	dir := t.TempDir()
 	graph, key := filepath.Join(dir, "g.csv"), filepath.Join(dir, "key")
-	if err := os.WriteFile(graph, []byte("1,2\n3,4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(graph, []byte("1,2\n3,4\n"), 0o600))
+	must.Do(t, stream.CreateKeyFile(key))
 	source, err := graphio.Open(context.Background(), []string{graph}, graphio.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}, Stamp: source.Stamp()}
 	o := pipelines.Options{Out: filepath.Join(dir, "run"), KeyFile: key, DryRun: true}
-	if _, err := b.Run(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(graph, []byte("1,2\n3,4\n5,6\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Run(context.Background(), o))(t)
+	must.Do(t, os.WriteFile(graph, []byte("1,2\n3,4\n5,6\n"), 0o600))
 	_, err = b.Run(context.Background(), o)
 	if _, isFault := errors.AsType[*graphio.Fault](err); !isFault || !strings.Contains(err.Error(), "--graph "+graph+": the graph was changed") {
 		t.Errorf("got %v", err)

@@ -14,6 +14,7 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
@@ -25,30 +26,19 @@ func formedRun(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	key, graph := filepath.Join(dir, "key"), filepath.Join(dir, "graph.csv")
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(graph, []byte("example_id,owner_id\n1,7\n2,7\n3,7\n4,8\n5,9\n5,8\n6,6\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(key))
+	must.Do(t, os.WriteFile(graph, []byte("example_id,owner_id\n1,7\n2,7\n3,7\n4,8\n5,9\n5,8\n6,6\n"), 0o600))
 	table := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}}
-	if _, err := table.Run(t.Context(), pipelines.Options{Out: filepath.Join(dir, "table"), KeyFile: key}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.Run(t.Context(), pipelines.Options{Out: filepath.Join(dir, "table"), KeyFile: key}))(t)
 	form := pipelines.Form{Bounded: filepath.Join(dir, "table"), Params: sampling.Params{Scheme: "poisson", Steps: 40, Prob: 0.5, MaxBatchSize: 4, Pad: true}}
 	run := filepath.Join(dir, "run")
-	if _, err := form.Run(t.Context(), pipelines.Options{Out: run, KeyFile: key}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(form.Run(t.Context(), pipelines.Options{Out: run, KeyFile: key}))(t)
 	return run
 }
 
 func failedChecks(t *testing.T, run string) (names []string) {
 	t.Helper()
-	found, err := inspect.Directory(t.Context(), run, inspect.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(inspect.Directory(t.Context(), run, inspect.Options{}))(t)
 	for _, folder := range found.Folders {
 		for _, p := range folder.Checks {
 			if !p.Held {
@@ -73,18 +63,14 @@ func lie(t *testing.T, run, folder string, change func(index object)) {
 	var index object
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	if err := d.Decode(&index); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&index))
 	change(index)
 	params, _ := json.Marshal(index["params"])
 	index["params_sha256"] = manifest.Digest(sha256.Sum256(params)).String()
 	if b, err = json.Marshal(index); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b, 0o600))
 	if folder == manifest.BoundedFolder {
 		lie(t, run, manifest.BatchesFolder, func(ix object) {
 			ix["inputs"].(object)[folder] = manifest.Digest(sha256.Sum256(b)).String()
@@ -125,9 +111,7 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 		{"batches", "inputs", "bounded", "00000000000000000000000000000000ffffffffffffffffffffffffffffffff", "input"},
 	} {
 		other := filepath.Join(t.TempDir(), "run")
-		if err := os.CopyFS(other, pristine); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(other, pristine))
 		lie(t, other, c.folder, func(index object) {
 			if c.part != "" {
 				index = index[c.part].(object)
@@ -138,9 +122,7 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 			t.Errorf("%s: %s %s = %v: broken %v, want %q", c.folder, c.part, c.field, c.value, broken, c.want)
 		}
 	}
-	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(run, "run.json")))
 	if broken := failedChecks(t, run); !slices.Equal(broken, []string{"readable", "run"}) {
 		t.Errorf("without run.json: broken %v", broken)
 	}

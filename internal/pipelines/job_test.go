@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/progress"
@@ -39,22 +40,15 @@ func newSlowJob(t *testing.T) slowJob {
 	t.Helper()
 	dir := t.TempDir()
 	o := pipelines.Options{Runner: "prism", Out: filepath.Join(dir, "run"), KeyFile: filepath.Join(dir, "key")}
-	if err := stream.CreateKeyFile(o.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(o.KeyFile))
 	f := pipelines.Form{Examples: 10_000_000, Shards: 64}
 	f.Scheme, f.Steps, f.MinSep, f.BatchSize = "b-min-sep", 20000, 4, 3000
 	if *jobopts.Endpoint == "" { // the first job starts Prism's job service
 		p, s := beam.NewPipelineWithRoot()
 		beam.Impulse(s)
-		if _, err := beam.Run(t.Context(), "prism", p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(beam.Run(t.Context(), "prism", p))(t)
 	}
-	conn, err := grpc.NewClient(*jobopts.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(*jobopts.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close() })
 	before := *jobopts.JobName
 	t.Cleanup(func() { *jobopts.JobName = before })
@@ -76,10 +70,7 @@ func (j slowJob) begin(ctx context.Context, t *testing.T) (id string, ended chan
 		case <-time.After(time.Millisecond):
 		}
 		// Logs do not tell: workers of earlier jobs take them.
-		jobs, err := j.service.GetJobs(t.Context(), &jobpb.GetJobsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := must.Get(j.service.GetJobs(t.Context(), &jobpb.GetJobsRequest{}))(t)
 		for _, job := range jobs.GetJobInfo() {
 			if job.GetJobName() == j.name && job.GetState() == jobpb.JobState_RUNNING {
 				id = job.GetJobId()
@@ -98,10 +89,7 @@ func TestJobIsCancelled(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	state, err := j.service.GetState(t.Context(), &jobpb.GetJobStateRequest{JobId: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(j.service.GetState(t.Context(), &jobpb.GetJobStateRequest{JobId: id}))(t)
 	if got := state.GetState(); got != jobpb.JobState_CANCELLED && got != jobpb.JobState_FAILED {
 		t.Errorf("the job is %v", got)
 	}
@@ -115,9 +103,7 @@ func TestJobIsCancelled(t *testing.T) {
 func TestCancelledJobIsNoResult(t *testing.T) {
 	j := newSlowJob(t)
 	id, ended := j.begin(t.Context(), t)
-	if _, err := j.service.Cancel(t.Context(), &jobpb.CancelJobRequest{JobId: id}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(j.service.Cancel(t.Context(), &jobpb.CancelJobRequest{JobId: id}))(t)
 	err := <-ended
 	if err == nil {
 		t.Error("a job that was cancelled gave a result")

@@ -15,6 +15,7 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
@@ -31,9 +32,7 @@ func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
 		err = stream.CreateKeyFile(key)
 	}
 	b, errJSON := json.Marshal(s)
-	if err := errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)))
 	return pipelines.Noise{Strategy: strategy, Steps: 20, NoiseMultiplier: 1.5, PlanNoise: stages.PlanNoise{Coordinates: 7, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 8}},
 		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
 }
@@ -59,10 +58,7 @@ func TestNoiseFailsWithoutLeftovers(t *testing.T) {
 	if _, err := manifest.Open(t.Context(), filepath.Join(o.Out, manifest.NoiseFolder), manifest.NoiseFormat); err == nil {
 		t.Error("a reader accepts an unfinished folder")
 	}
-	before, err := manifest.ReadRun(t.Context(), o.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(manifest.ReadRun(t.Context(), o.Out))(t)
 	o.Log = nil
 	made, err := stage.Run(context.Background(), o)
 	if err != nil || made.RunID != before.RunID.String() {
@@ -116,23 +112,13 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		},
 	} {
 		stage, o := newNoise(t)
-		if _, err := stage.Run(context.Background(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stage.Run(context.Background(), o))(t)
 		folder := filepath.Join(o.Out, manifest.NoiseFolder)
-		ix, err := manifest.Read(t.Context(), folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ix := must.Get(manifest.Read(t.Context(), folder))(t)
 		harm(folder, ix)
 		b, err := json.Marshal(ix)
-		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		found, err := inspect.Directory(t.Context(), o.Out, inspect.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)))
+		found := must.Get(inspect.Directory(t.Context(), o.Out, inspect.Options{}))(t)
 		var broken []string
 		for _, p := range found.Folders[len(found.Folders)-1].Checks {
 			if !p.Held {
@@ -148,18 +134,12 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 // rewrite changes a file and its entry in the index.
 func rewrite(t *testing.T, folder string, ix *manifest.Index, name string, change func(b []byte) []byte) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 	changed := change(bytes.Clone(b))
 	if bytes.Equal(b, changed) {
 		t.Fatalf("%s is not changed", name)
 	}
-	f, err := manifest.WriteFile(folder, name, manifest.SecretFile, func(w io.Writer) error { _, err := w.Write(changed); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(manifest.WriteFile(folder, name, manifest.SecretFile, func(w io.Writer) error { _, err := w.Write(changed); return err }))(t)
 	for i := range ix.Files {
 		if ix.Files[i].Name == name {
 			ix.Files[i] = f

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
@@ -26,9 +27,7 @@ func readStream(t *testing.T, b []byte) (head pipelines.NoiseStreamHead, rows []
 	if len(b) < 4096 || b[4095] != '\n' {
 		t.Fatalf("%d bytes without a head", len(b))
 	}
-	if err := json.Unmarshal(b[:4096], &head); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b[:4096], &head))
 	return head, b[4096:]
 }
 
@@ -48,10 +47,7 @@ func given(other int) io.Reader {
 // recorded are the bytes of steps in a recipe.
 func recorded(t *testing.T, recipe []byte) io.Reader {
 	t.Helper()
-	r, err := noise.Read(bytes.NewReader(recipe))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(noise.Read(bytes.NewReader(recipe)))(t)
 	var b []byte
 	for _, step := range r.StepBytes {
 		b = append(b, step[:]...)
@@ -67,27 +63,14 @@ func TestNoiseStreamHasTheBytesOfTheFiles(t *testing.T) {
 		stage.DType = dtype
 		for shards := 1; shards <= 7; shards += 2 {
 			stage.Shards, stage.StepsPerFile = shards, 20
-			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := stage.Run(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-			recipe, err := os.ReadFile(filepath.Join(o.Out, "noise", manifest.RecipeFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(filepath.Join(o.Out, "noise")))
+			must.Get(stage.Run(t.Context(), o))(t)
+			recipe := must.Get(os.ReadFile(filepath.Join(o.Out, "noise", manifest.RecipeFile)))(t)
 			for shard := range shards {
-				file, err := os.ReadFile(filepath.Join(o.Out, "noise", manifest.NoiseFile(shard, shards, 0, 20)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				file := must.Get(os.ReadFile(filepath.Join(o.Out, "noise", manifest.NoiseFile(shard, shards, 0, 20))))(t)
 				for _, from := range []int{0, 1, 13, 20} {
 					var out bytes.Buffer
-					head, err := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: shards, DType: dtype}.Run(t.Context(), o, recorded(t, recipe), &out)
-					if err != nil {
-						t.Fatal(err)
-					}
+					head := must.Get(pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: shards, DType: dtype}.Run(t.Context(), o, recorded(t, recipe), &out))(t)
 					got, rows := readStream(t, out.Bytes())
 					width := int(got.End-got.First) * got.DType.Size()
 					if want := file[len(file)-width*(20-from):]; !bytes.Equal(rows, want) || got != head {
@@ -107,22 +90,16 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 	made := func(t *testing.T) (pipelines.NoiseStream, pipelines.Options) {
 		stage, o := newNoise(t)
 		stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
-		if _, err := stage.Run(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stage.Run(t.Context(), o))(t)
 		return pipelines.NoiseStream{Shards: 1}, o
 	}
 	for words, spoil := range map[string]func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options){
 		"made with another root key": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			o.KeyFile += "2"
-			if err := stream.CreateKeyFile(o.KeyFile); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, stream.CreateKeyFile(o.KeyFile))
 		},
 		"has no recipe of noise": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
-			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(filepath.Join(o.Out, "noise")))
 		},
 		"SHA-256 is not as the index says": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			file := filepath.Join(o.Out, "noise", manifest.RecipeFile)
@@ -135,9 +112,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 			}
 		},
 		"run.json, which would name that run, is missing": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
-			if err := os.Remove(filepath.Join(o.Out, "run.json")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(o.Out, "run.json")))
 		},
 		"must be 0 to 20, the steps of the recipe": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.FromStep = 21 },
 		"must have at most 7 shards":               func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.Shards = 8 },
@@ -164,29 +139,17 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 	form := func(batch float64) {
 		t.Helper()
 		f := pipelines.Form{Examples: 100, Params: sampling.Params{Scheme: "poisson", Steps: 20, BatchSize: batch}}
-		if _, err := f.Run(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Run(t.Context(), o))(t)
 	}
 	form(5)
-	if _, err := stage.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stage.Run(t.Context(), o))(t)
 	var out bytes.Buffer
-	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get((pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out))(t)
 	noise := filepath.Join(o.Out, "noise")
-	if err := os.Rename(noise, o.Out+"-noise"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(o.Out, "batches")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(noise, o.Out+"-noise"))
+	must.Do(t, os.RemoveAll(filepath.Join(o.Out, "batches")))
 	form(6)
-	if err := os.Rename(o.Out+"-noise", noise); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(o.Out+"-noise", noise))
 	out.Reset()
 	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), "for other examples or another sampler") || out.Len() > 0 {
 		t.Errorf("%v, after %d bytes", err, out.Len())
@@ -199,9 +162,7 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 func TestNoiseStreamCheckpoints(t *testing.T) {
 	stage, o := newNoise(t)
 	stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
-	if _, err := stage.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stage.Run(t.Context(), o))(t)
 	dir := filepath.Join(t.TempDir(), "kept", "here")
 	write := func(n pipelines.NoiseStream) ([]byte, error) {
 		var out bytes.Buffer
@@ -209,10 +170,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 		return out.Bytes(), err
 	}
 	names := func(pattern string) (names []string) {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		for _, p := range paths {
 			names = append(names, filepath.Base(p))
 		}
@@ -221,10 +179,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	for shard := range 2 {
 		for _, from := range []int{0, 11, 13, 3, 19, 20, 12} {
 			n := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: 2}
-			want, err := write(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(write(n))(t)
 			n.Checkpoint, n.CheckpointSteps = dir, 3+from%2
 			got, err := write(n)
 			if err != nil || !bytes.Equal(got, want) {
@@ -235,20 +190,12 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 			}
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	n := pipelines.NoiseStream{Shards: 1, Checkpoint: dir, CheckpointSteps: 6}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	left := filepath.Join(dir, ".minsep-tmp-shard-00000-of-00001-step-x") // by a stream that was killed
-	if err := os.WriteFile(left, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := write(n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(left, nil, 0o600))
+	must.Get(write(n))(t)
 	if got := names("*"); fmt.Sprint(got) != "[shard-00000-of-00001-step-000012 shard-00000-of-00001-step-000018]" {
 		t.Errorf("files %v", got)
 	}
@@ -256,19 +203,14 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	if info, err := os.Stat(last); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	whole, err := os.ReadFile(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(last))(t)
 	// unused: a checkpoint that is not used changes no byte, and is told.
 	unused := func(what string, n pipelines.NoiseStream, in func() io.Reader) {
 		t.Helper()
 		var want, got bytes.Buffer
 		plain, told := n, ""
 		plain.Checkpoint, plain.CheckpointSteps = "", 0
-		if _, err := plain.Run(t.Context(), o, in(), &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(plain.Run(t.Context(), o, in(), &want))(t)
 		o := o
 		o.Tell = func(note string) { told += note }
 		if _, err := n.Run(t.Context(), o, in(), &got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
@@ -289,15 +231,11 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
 	for what, b := range map[string][]byte{"damaged": damaged, "with a byte more": append(bytes.Clone(whole), '\n'), "cut": whole[:len(whole)-1]} {
-		if err := os.WriteFile(last, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(last, b, 0o600))
 		unused(what, n, same)
 	}
 	gone := filepath.Join(dir, "shard-00000-of-00001-step-000014") // as one is that another stream removes meanwhile
-	if err := os.Symlink("nowhere", gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("nowhere", gone))
 	n.FromStep = 17 // by the one before it
 	if _, err := write(n); err != nil {
 		t.Error(err)
@@ -324,9 +262,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 func TestNoiseStreamsOfOneShard(t *testing.T) {
 	stage, o := newNoise(t)
 	stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
-	if _, err := stage.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stage.Run(t.Context(), o))(t)
 	percent := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(percent) }) // streams that overlap restore each other's
 	stream := func(from int, checkpoint string) ([]byte, error) {
@@ -336,10 +272,7 @@ func TestNoiseStreamsOfOneShard(t *testing.T) {
 	}
 	want := map[int][]byte{}
 	for from := range 20 {
-		b, err := stream(from, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(stream(from, ""))(t)
 		want[from] = b
 	}
 	dir := t.TempDir()

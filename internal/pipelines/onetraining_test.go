@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/sampling"
 )
@@ -19,9 +20,7 @@ var poisson = sampling.Params{Scheme: "poisson", Steps: 20, Prob: 0.1}
 func formed(t *testing.T, out, key string) pipelines.Options {
 	t.Helper()
 	o := pipelines.Options{Out: out, KeyFile: key}
-	if _, err := (pipelines.Form{Params: poisson, Examples: 100}).Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get((pipelines.Form{Params: poisson, Examples: 100}).Run(t.Context(), o))(t)
 	return o
 }
 
@@ -30,13 +29,8 @@ func formed(t *testing.T, out, key string) pipelines.Options {
 func TestLockBeforeLook(t *testing.T) {
 	noise, o := newNoise(t)
 	o = formed(t, o.Out, o.KeyFile)
-	if err := os.WriteFile(filepath.Join(o.Out, manifest.BatchesFolder, manifest.IndexName), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := pipelines.TakeLock(o.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(o.Out, manifest.BatchesFolder, manifest.IndexName), []byte("half"), 0o600))
+	lock := must.Get(pipelines.TakeLock(o.Out))(t)
 	if _, err := noise.Run(t.Context(), o); !errors.Is(err, pipelines.ErrLocked) {
 		t.Errorf("under another's lock: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
@@ -32,9 +33,7 @@ const (
 func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	dir := t.TempDir()
 	key, out := filepath.Join(dir, "key"), filepath.Join(dir, "run")
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(key))
 	plan := stages.Plan{
 		Examples: recoverExamples,
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
@@ -43,9 +42,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      key, Out: out,
 	}
-	if _, err := pipelines.RunPlan(t.Context(), plan, pipelines.Options{}, pipelines.Settings{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pipelines.RunPlan(t.Context(), plan, pipelines.Options{}, pipelines.Settings{}))(t)
 	folder := filepath.Join(out, manifest.BatchesFolder)
 	batches, err := manifest.OpenBatches(t.Context(), folder)
 	if err != nil {
@@ -79,10 +76,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		t.Fatal("the index has no secret bytes")
 	}
 	for _, path := range publicFiles(t, out) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(path))(t)
 		if bytes.Contains(b, []byte(batches.Index.Secret.String())) {
 			t.Errorf("%s holds the secret bytes", path)
 		}
@@ -116,22 +110,15 @@ func indexDigest(t *testing.T, known manifest.Index, batches uint) manifest.Dige
 		npyEntry(t, manifest.IndptrName(0, 1), manifest.DInt64, len(indptr), indptr),
 		npyEntry(t, manifest.RowsName(0, 1), manifest.DInt32, len(rows), rows),
 	}
-	b, err := json.MarshalIndent(known, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent(known, "", "  "))(t)
 	return sha256.Sum256(append(b, '\n'))
 }
 
 func npyEntry(t *testing.T, name string, dtype manifest.DType, n int, values any) manifest.File {
 	t.Helper()
 	var b bytes.Buffer
-	if err := (manifest.NPYHeader{DType: dtype, Shape: []int{n}}).Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := binary.Write(&b, binary.LittleEndian, values); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (manifest.NPYHeader{DType: dtype, Shape: []int{n}}).Write(&b))
+	must.Do(t, binary.Write(&b, binary.LittleEndian, values))
 	return manifest.File{Name: name, Bytes: int64(b.Len()), SHA256: sha256.Sum256(b.Bytes())}
 }
 
@@ -164,15 +151,10 @@ func publicFiles(t *testing.T, out string) (paths []string) {
 func publicDigests(t *testing.T, out string) (digests []manifest.Digest) {
 	t.Helper()
 	for _, path := range publicFiles(t, out) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(path))(t)
 		for _, hex := range regexp.MustCompile(`[0-9a-f]{64}`).FindAll(b, -1) {
 			var d manifest.Digest
-			if err := d.UnmarshalText(hex); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.UnmarshalText(hex))
 			digests = append(digests, d)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/must"
 	"minsep/privacy"
 	"minsep/transforms"
 )
@@ -26,9 +27,7 @@ func TestValues(t *testing.T) {
 	small, large := 0.1, 1e21
 	rows := []row{{1 << 60, "cat", &small, 7}, {2, "dog", nil, -3}, {3, "", &large, 0}}
 	dir := t.TempDir()
-	if err := parquet.WriteFile(filepath.Join(dir, "v.parquet"), rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.WriteFile(filepath.Join(dir, "v.parquet"), rows))
 	for name, comma := range map[string]rune{"v.csv": ',', "v.tsv": '\t'} {
 		var text strings.Builder
 		w := csv.NewWriter(&text)
@@ -42,9 +41,7 @@ func TestValues(t *testing.T) {
 			w.Write([]string{r.Label, size, fmt.Sprint(r.ID), "x", fmt.Sprint(r.Age)})
 		}
 		w.Flush()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600))
 	}
 	want := []string{
 		"1152921504606846976 age 7 7", "1152921504606846976 label cat NaN", "1152921504606846976 size 0.1 0.1",
@@ -74,15 +71,11 @@ func TestColumns(t *testing.T) {
 		Sizes []int64 `parquet:"sizes"`
 	}
 	dir := t.TempDir()
-	if err := parquet.WriteFile(filepath.Join(dir, "v.parquet"), []row{{"a", 7, []int64{1, 2}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.WriteFile(filepath.Join(dir, "v.parquet"), []row{{"a", 7, []int64{1, 2}}}))
 	for name, text := range map[string]string{
 		"v.csv": "example_id,size,sizes,size,n,n\na,1,2,3,4,5\n", "ids.csv": "example_id,sizes,example_id\na,1,b\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, c := range []struct{ name, column, fault string }{
 		{"v.csv", "size", `two columns "size"`},

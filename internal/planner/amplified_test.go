@@ -7,6 +7,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -27,16 +28,10 @@ func TestAmplifiedNoise(t *testing.T) {
 		},
 	} {
 		for _, epsilon := range []float64{1, 4} {
-			base, err := DPSGD{Epsilon: epsilon, Delta: delta, Steps: n, Units: epoch * 1000, MaxPerOwner: 1}.NoiseMultiplier(1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			base := must.Get(DPSGD{Epsilon: epsilon, Delta: delta, Steps: n, Units: epoch * 1000, MaxPerOwner: 1}.NoiseMultiplier(1000))(t)
 			for _, bands := range []int{2, 4} {
 				problem := mechanism.Problem{Workload: &mechanism.Workload{Steps: n, Forgetting: 2. / n}}
-				toeplitz, err := problem.Make(t.Context(), mechanism.KindBandedToeplitz, bands)
-				if err != nil {
-					t.Fatal(err)
-				}
+				toeplitz := must.Get(problem.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
 				sigma := func(s *mechanism.Strategy) float64 {
 					found, err := calibration.Find(t.Context(), accounting.Run{Sampler: sampler(bands), Strategy: s, MaxExamplesPerOwner: 1}, epsilon, delta, nil, math.Inf(1))
 					if err == nil {
@@ -52,16 +47,10 @@ func TestAmplifiedNoise(t *testing.T) {
 				if ratio := independent / base; math.Abs(ratio-1) > .25 {
 					t.Errorf("%s, epsilon %g, %d bands: independent noise of %g by the closed form, of DP-SGD %g", name, epsilon, bands, independent, base)
 				}
-				root, err := mechanism.BSR(n, bands)
-				if err != nil {
-					t.Fatal(err)
-				}
-				amplified, err := mechanism.Params{
+				root := must.Get(mechanism.BSR(n, bands))(t)
+				amplified := must.Get(mechanism.Params{
 					Kind: mechanism.KindAmplified, Steps: n, Bands: bands, IndependentNoise: independent, Training: mechanism.Training{Memory: n / 2},
-				}.Make(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				}.Make(t.Context(), nil))(t)
 				for _, other := range []*mechanism.Strategy{root, amplified} {
 					got, want := mechanism.AmplifiedNoise(other.Toeplitz, independent), sigma(other)
 					if math.Abs(got/want-1) > .06 {
@@ -115,10 +104,7 @@ func TestAmplify(t *testing.T) {
 	if amplified == nil || best == nil {
 		t.Fatalf("no amplified strategy beside square roots: %q", out.Why)
 	}
-	root, err := best.Strategy.Make(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(best.Strategy.Make(t.Context(), nil))(t)
 	if want := mechanism.IndependentNoise(root.Toeplitz, best.Noise.Multiplier); math.Abs(amplified.Strategy.IndependentNoise/want-1) > .05 {
 		t.Errorf("made for independent noise of %g, and %s says %g", amplified.Strategy.IndependentNoise, best.Name(), want)
 	}

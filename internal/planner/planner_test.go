@@ -14,6 +14,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -28,19 +29,13 @@ var ranked = sync.OnceValues(func() (*Result, error) { return small().Plan(conte
 
 func smallPlan(t *testing.T) *Result {
 	t.Helper()
-	out, err := ranked()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(ranked())(t)
 	return out
 }
 
 func planned(t *testing.T, r Request) *Result {
 	t.Helper()
-	out, err := r.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(r.Plan(t.Context()))(t)
 	return out
 }
 
@@ -64,10 +59,7 @@ func TestRankingHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}
-		l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger"), plan.Protocol)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ledger.Create(filepath.Join(t.TempDir(), "ledger"), plan.Protocol))(t)
 		if err := calibration.Release(t.Context(), l, 1<<14, drawhere.By(calibration.NewWorker, 0)); err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}
@@ -140,20 +132,14 @@ func TestDeterministic(t *testing.T) {
 	r.Schemes, r.Kinds = []string{"epoch-min-sep"}, []string{"banded-toeplitz"}
 	var texts [][]byte
 	for range 2 {
-		text, err := json.Marshal(planned(t, r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(planned(t, r)))(t)
 		texts = append(texts, text)
 	}
 	if !bytes.Equal(texts[0], texts[1]) {
 		t.Error("two plans of one request differ")
 	}
 	r.Seed = 1
-	text, err := json.Marshal(planned(t, r).Rows[0].Noise)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(planned(t, r).Rows[0].Noise))(t)
 	if bytes.Contains(texts[0], text) {
 		t.Error("another seed gives the same estimate")
 	}

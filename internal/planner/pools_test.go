@@ -11,6 +11,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/graphio"
+	"minsep/internal/must"
 	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -20,9 +21,7 @@ import (
 func TestData(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edges.csv")
 	data := func(text string, perOwner []int, periods func(int64) int) ([]Population, *Pools) {
-		if err := os.WriteFile(file, []byte("example_id,owner_id\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("example_id,owner_id\n"+text), 0o600))
 		graph, _, err := Load(t.Context(), []string{file}, graphio.Options{})
 		if err != nil {
 			t.Fatal(err)

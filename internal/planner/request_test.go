@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -20,10 +21,7 @@ func TestSchedules(t *testing.T) {
 	r.Schemes, r.Kinds = []string{"poisson", "cyclic-poisson", "fixed"}, []string{"identity", "banded-toeplitz", "dense"}
 	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Momentum: .9, Schedule: mechanism.CooldownSchedule, Memory: mechanism.NoForgetting}}, MaxSE
 	out := planned(t, r)
-	problem, err := mechanism.Params{Steps: r.Steps, Training: r.Workload.Training}.Problem(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problem := must.Get(mechanism.Params{Steps: r.Steps, Training: r.Workload.Training}.Problem(nil))(t)
 	kinds := map[string]int{}
 	for _, row := range out.Rows {
 		if row.Refused != "" {
@@ -31,14 +29,8 @@ func TestSchedules(t *testing.T) {
 			continue
 		}
 		kinds[row.Scheme.Scheme+" "+row.Strategy.Kind]++
-		s, err := row.Strategy.Make(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := s.Error(problem.Workload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(row.Strategy.Make(t.Context(), nil))(t)
+		e := must.Get(s.Error(problem.Workload))(t)
 		if want := row.Noise.Multiplier * e.MaxSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
 			t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
 		}
@@ -111,10 +103,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut := out.Rows[0]
-		want, err := calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow))(t)
 		if cut.Truncation < .05 || math.Abs(cut.Noise.Multiplier/want.Multiplier-1) > 1e-3 || cut.Noise.Multiplier < 1.002*free.Noise.Multiplier || cut.Scheme.MaxBatchSize != r.MaxBatchSize {
 			t.Errorf("free %+v, cut %+v, want %+v", free, cut, want)
 		}
@@ -129,9 +118,7 @@ func TestLimits(t *testing.T) {
 	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "poisson, identity: max batch size 41: adds") {
 		t.Error(why)
 	}
-	if _, err := fmt.Sscanf(out.Why[len(out.Why)-1], "A maximum batch size of %d costs", &r.MaxBatchSize); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(out.Why[len(out.Why)-1], "A maximum batch size of %d costs", &r.MaxBatchSize))(t)
 	if row := planned(t, r).Rows[0]; row.Refused != "" || row.Truncation > accounting.SuggestedShare {
 		t.Errorf("with a maximum of %d: %+v", r.MaxBatchSize, row)
 	}
@@ -210,28 +197,16 @@ func TestWorkloadFiles(t *testing.T) {
 			if own := slices.Contains(c.own, row.Strategy.Kind); own != (row.Strategy.Workload == "mine.json") {
 				t.Errorf("%s is made for the workload %q", row.Name(), row.Strategy.Workload)
 			}
-			s, err := row.Strategy.Make(t.Context(), c.workload)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := s.Error(c.workload)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(row.Strategy.Make(t.Context(), c.workload))(t)
+			e := must.Get(s.Error(c.workload))(t)
 			if want := row.Noise.Multiplier * e.RMSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
 				t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
 			}
 			if row.Strategy.Kind != "banded-toeplitz" || row.Bands == 1 {
 				continue
 			}
-			prefix, err := row.Strategy.ForToeplitz().Make(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			other, err := prefix.Error(c.workload)
-			if err != nil {
-				t.Fatal(err)
-			}
+			prefix := must.Get(row.Strategy.ForToeplitz().Make(t.Context(), nil))(t)
+			other := must.Get(prefix.Error(c.workload))(t)
 			if !(e.RMSE/s.ColumnNorms()[0] < .999*other.RMSE/prefix.ColumnNorms()[0]) {
 				t.Errorf("%s: an error of %g, and %g of the one for prefix sums", row.Name(), e.RMSE, other.RMSE)
 			}

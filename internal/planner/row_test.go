@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -19,10 +20,7 @@ func TestSameAs(t *testing.T) {
 	of := r.Populations[0]
 	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
 	for _, batch := range []float64{20, 40, 67, 160} {
-		sigma, err := p.dpsgd(of.Examples, 1).NoiseMultiplier(batch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sigma := must.Get(p.dpsgd(of.Examples, 1).NoiseMultiplier(batch))(t)
 		same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, sigma*unit/batch)
 		if err != nil || math.Abs(same/batch-1) > .03 {
 			t.Errorf("batch size %g: as %g, %v", batch, same, err)
@@ -60,10 +58,7 @@ func TestTies(t *testing.T) {
 func TestRunPlan(t *testing.T) {
 	out := smallPlan(t)
 	for _, row := range out.Rows {
-		text, err := out.WritePlan(row, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(out.WritePlan(row, nil))(t)
 		p, err := stages.ParsePlan("plan.json", text)
 		if err == nil {
 			err = errors.Join(p.Validate(), p.Preflight())
@@ -74,10 +69,7 @@ func TestRunPlan(t *testing.T) {
 		if row.Refused != "" {
 			continue
 		}
-		spec, err := p.Scheme.Spec(sampling.Population{Examples: p.Examples})
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(p.Scheme.Spec(sampling.Population{Examples: p.Examples}))(t)
 		a, b := fmt.Sprintf("%+v", spec.Scheme()), fmt.Sprintf("%+v", row.run.Sampler.Scheme())
 		if a != b {
 			t.Errorf("%s: the plan runs %s, ranked was %s", row.Name(), a, b)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"minsep/internal/accounting"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -12,10 +13,7 @@ import (
 // TestStepNoise compares the ratio with its definition, and holds where there is none.
 func TestStepNoise(t *testing.T) {
 	const n, units, batch = 60, 4000, 80
-	strategy, err := mechanism.BSR(n, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.BSR(n, 4))(t)
 	sampler := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: n, EpochSteps: units / batch, MinSep: 4}}
 	c := &accounting.Certificate{Status: accounting.Verified, Epsilon: 4, Delta: 1e-5, Run: accounting.Run{Sampler: sampler, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: units}}
 	h := strategy.Solve(append([]float64{1}, make([]float64, n-1)...))
@@ -23,10 +21,7 @@ func TestStepNoise(t *testing.T) {
 	for _, v := range h {
 		square += v * v
 	}
-	sigma, err := DPSGD{Epsilon: 4, Delta: 1e-5, Steps: n, Units: units, MaxPerOwner: 1}.NoiseMultiplier(batch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sigma := must.Get(DPSGD{Epsilon: 4, Delta: 1e-5, Steps: n, Units: units, MaxPerOwner: 1}.NoiseMultiplier(batch))(t)
 	got := StepNoiseOf(c, 1.3)
 	if want := 1.3 * math.Sqrt(square) / sigma; got == nil || math.Abs(got.Ratio-want) > 1e-12*want || got.NoiseMultiplier != sigma {
 		t.Errorf("%+v, want %v beside %v", got, want, sigma)

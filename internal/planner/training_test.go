@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -23,10 +24,7 @@ func TestBesideDPSGD(t *testing.T) {
 		return &mechanism.Workload{Steps: r.Steps, Momentum: .5, Forgetting: 1 / float64(memory)}
 	}
 	errorOf := func(s *mechanism.Strategy, memory mechanism.Memory) float64 {
-		e, err := s.Error(problem(memory))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(s.Error(problem(memory)))(t)
 		return e.RMSE
 	}
 	identity, worse := mechanism.Identity(r.Steps), 0
@@ -34,23 +32,14 @@ func TestBesideDPSGD(t *testing.T) {
 		if row.Refused != "" {
 			continue
 		}
-		s, err := row.Strategy.Make(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sigma, err := DPSGD{Epsilon: r.Epsilon, Delta: r.Delta, Steps: r.Steps, Units: 320, MaxPerOwner: 1}.NoiseMultiplier(row.BatchSize)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(row.Strategy.Make(t.Context(), nil))(t)
+		sigma := must.Get(DPSGD{Epsilon: r.Epsilon, Delta: r.Delta, Steps: r.Steps, Units: 320, MaxPerOwner: 1}.NoiseMultiplier(row.BatchSize))(t)
 		near := func(what string, got, want, within float64) {
 			if math.Abs(got/want-1) > within {
 				t.Errorf("%s: %s %g, want %g", row.Name(), what, got, want)
 			}
 		}
-		step, err := s.StepNoise()
-		if err != nil {
-			t.Fatal(err)
-		}
+		step := must.Get(s.StepNoise())(t)
 		near("a memory of 4", row.Relative, row.Noise.Multiplier*errorOf(s, 4)/row.BatchSize, 1e-9)
 		near("a memory of 2", row.Forgetful, row.Noise.Multiplier*errorOf(s, 2)/row.BatchSize, 1e-9)
 		near("noise of a step", row.StepNoise, row.Noise.Multiplier*step/sigma, 2e-3)
@@ -140,20 +129,14 @@ func TestObjective(t *testing.T) {
 		r := small()
 		r.Workload, r.Objective, r.Schemes = cosine, objective, []string{"cyclic-poisson", "poisson"}
 		r.AssumeObjective()
-		out, err := r.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(r.Plan(t.Context()))(t)
 		for _, row := range out.Rows {
 			if row.Refused != "" {
 				continue
 			}
 			column := []float64{1}
 			if row.Strategy.Kind != mechanism.KindIdentity {
-				s, err := row.Strategy.Make(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(row.Strategy.Make(t.Context(), nil))(t)
 				column = s.Toeplitz
 			}
 			mean := 0.0
@@ -206,10 +189,7 @@ func TestCalmFirst(t *testing.T) {
 	r := small()
 	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Optimizer: mechanism.Adam, Momentum: .9}}, RMSE
 	r.Schemes = []string{"epoch-min-sep", "b-min-sep", "poisson"}
-	out, err := r.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(r.Plan(t.Context()))(t)
 	tied := 0
 	for _, row := range out.Rows[1:] {
 		if row.Refused == "" && row.Tied && row.Relative <= calibration.Little*out.Rows[0].Relative && row.Strategy.Kind != mechanism.KindAmplified {

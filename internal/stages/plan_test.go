@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/param"
 	"minsep/sampling"
 )
@@ -18,10 +19,7 @@ import (
 func TestPaddedEstimate(t *testing.T) {
 	for _, examples := range []string{`"examples": 50000`, `"graph": {"paths": ["none.tsv"]}, "bound": {"max_examples_per_owner": 1}`} {
 		text := `{` + examples + `, "scheme": {"scheme": "b-min-sep", "steps": 300, "min_sep": 4, "batch_size": 64, "max_batch_size": 128, "pad": true}, "batches": {"shards": 3}}`
-		p, err := ParsePlan("plan", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(ParsePlan("plan", []byte(text)))(t)
 		e := estimateForm(p)
 		if want := int64(4*300*128 + 8*(300+3) + 2*3*headerBytes); e.Rows != 300*128 || e.Bytes != want {
 			t.Errorf("%s: %d rows and %d bytes, want %d and %d", examples, e.Rows, e.Bytes, 300*128, want)
@@ -112,14 +110,8 @@ func TestPreflight(t *testing.T) {
 
 // The record holds what decides the results, and not where things are.
 func TestPlanRecord(t *testing.T) {
-	p, err := ParsePlan("example", []byte(PlanExample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := p.Record(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ParsePlan("example", []byte(PlanExample)))(t)
+	a := must.Get(p.Record(nil))(t)
 	moved := p
 	moved.Key, moved.Out, moved.Graph = "other-key", "other-out", &PlanGraph{Paths: []string{"other.tsv"}}
 	if b, err := moved.Record(nil); err != nil || b.SHA256 != a.SHA256 {
@@ -144,10 +136,7 @@ func FuzzParsePlan(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encoded, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(json.Marshal(p))(t)
 		again, err := ParsePlan("again", encoded)
 		if err != nil {
 			t.Fatalf("%s: %v", encoded, err)

@@ -7,6 +7,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -19,10 +20,7 @@ func trained(t *testing.T) (*results, Present) {
 	for _, name := range []string{"bound", "strategy", "account", "form", "noise"} {
 		d.make(name)
 	}
-	here, err := ReadPresent(t.Context(), d.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(ReadPresent(t.Context(), d.Out))(t)
 	return d, here
 }
 
@@ -133,9 +131,7 @@ func TestOneTraining(t *testing.T) {
 	is := d.Run
 	is.RunID = stream.NewRunID()
 	d.must(os.Remove(store.Join(d.Out, manifest.RunName)))
-	if _, err := ReadPresent(t.Context(), d.Out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ReadPresent(t.Context(), d.Out))(t)
 	here, _ = ReadPresent(t.Context(), d.Out)
 	wants(t, "without run.json", here.OneTraining(nil), "run.json, which would name that run, is missing")
 	d.must(manifest.WriteRun(d.Out, is, nil))

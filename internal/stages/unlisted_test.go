@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // TestStrangers: whatever minsep leaves in a ledger belongs to the run, and nothing else does.
@@ -19,9 +20,7 @@ func TestStrangers(t *testing.T) {
 	put := func(names ...string) {
 		for _, name := range names {
 			path := filepath.Join(run, manifest.LedgerFolder, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)))
 		}
 	}
 	put(manifest.RequestFile, ledger.ProtocolFile, ledger.UnitsFile, manifest.FinishedFolder+"/unit-0-1-2-3.json", ".minsep-tmp-x")
@@ -44,9 +43,7 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%q, %v, want %q", names, err, foreign)
 	}
 	elsewhere, finished := t.TempDir(), filepath.Join(run, manifest.LedgerFolder, manifest.FinishedFolder)
-	if err := errors.Join(os.RemoveAll(finished), os.Symlink(elsewhere, finished)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.RemoveAll(finished), os.Symlink(elsewhere, finished)))
 	names, err = Strangers(t.Context(), run)
 	if want := filepath.Join(manifest.LedgerFolder, manifest.FinishedFolder); err != nil || !slices.Contains(names, want) {
 		t.Errorf("a link: %q, %v, want %s too", names, err, want)

@@ -13,6 +13,7 @@ import (
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -263,16 +264,10 @@ func TestSecretPartitionPlan(t *testing.T) {
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 16, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}
 	for _, delta := range []float64{1e-2, 1e-9} {
 		problem := calibration.Problem{Run: run, Epsilon: 1, Delta: delta, Samples: 40000, Workers: 1}
-		plan, err := problem.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(problem.Plan(t.Context()))(t)
 		least := plan.Protocol.Candidates[0]
 		last := plan.Protocol.Candidates[len(plan.Protocol.Candidates)-1]
-		worst, err := run.Calibrate(t.Context(), problem.Epsilon, problem.Delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		worst := must.Get(run.Calibrate(t.Context(), problem.Epsilon, problem.Delta))(t)
 		if last.NoiseMultiplier > 1.01*worst || least.NoiseMultiplier > 0.97*worst {
 			t.Fatalf("δ = %g: noise multipliers %g to %g, that of the worst part is %g",
 				delta, least.NoiseMultiplier, last.NoiseMultiplier, worst)
@@ -289,10 +284,7 @@ func TestSecretPartitionPlan(t *testing.T) {
 			t.Errorf("δ = %g: half the bound is accepted", delta)
 		}
 		last.Trials[proven].Bound *= 2
-		l, err := ledger.Create(t.TempDir(), plan.Protocol)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ledger.Create(t.TempDir(), plan.Protocol))(t)
 		certificate, err := calibration.Finish(t.Context(), l, 1<<14, 1)
 		if err != nil || certificate.Method != accounting.MonteCarlo {
 			t.Errorf("δ = %g: %+v, %v", delta, certificate, err)

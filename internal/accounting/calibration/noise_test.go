@@ -6,6 +6,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -13,10 +14,7 @@ import (
 // estimate is the noise multiplier by samples, of a claim that may be proven without them.
 func (c Claim) estimate(t *testing.T, start float64) (Noise, error) {
 	t.Helper()
-	s, err := c.newSearch(montecarlo.P, UnknownSlope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(c.newSearch(montecarlo.P, UnknownSlope))(t)
 	return s.noise(t.Context(), start, Tolerance)
 }
 
@@ -25,17 +23,11 @@ func (c Claim) estimate(t *testing.T, start float64) (Noise, error) {
 func TestErrors(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .3, Steps: 8}}, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
 	of := Claim{Run: run, Epsilon: .5, Delta: 1e-3}
-	want, err := of.Proven(1, 0, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(of.Proven(1, 0, 1e-5))(t)
 	squares := 0.0
 	const seeds = 20
 	for of.Seed = range seeds {
-		n, err := of.estimate(t, 1.3*want.Multiplier)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(of.estimate(t, 1.3*want.Multiplier))(t)
 		off := (n.Multiplier - want.Multiplier) / n.StdErr
 		squares += off * off / seeds
 	}
@@ -46,10 +38,7 @@ func TestErrors(t *testing.T) {
 
 // TestProven compares the coarse grid of losses with the fine one.
 func TestProven(t *testing.T) {
-	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.Make(t.Context(), mechanism.KindBandedToeplitz, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	toeplitz := must.Get(mechanism.Problem{Workload: mechanism.Prefix(24)}.Make(t.Context(), mechanism.KindBandedToeplitz, 4))(t)
 	for _, c := range []struct {
 		run accounting.Run
 	}{
@@ -59,14 +48,8 @@ func TestProven(t *testing.T) {
 		{accounting.Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 8, Steps: 24, MinSep: 5}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
 	} {
 		for _, epsilon := range []float64{.5, 6} {
-			got, err := Claim{Run: c.run, Epsilon: epsilon, Delta: 1e-5}.Proven(1, 0, Narrow)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := c.run.Calibrate(t.Context(), epsilon, 1e-5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Claim{Run: c.run, Epsilon: epsilon, Delta: 1e-5}.Proven(1, 0, Narrow))(t)
+			want := must.Get(c.run.Calibrate(t.Context(), epsilon, 1e-5))(t)
 			if !got.Proven || got.Multiplier < want*(1-2e-6) || got.Multiplier > 1.002*want {
 				t.Errorf("%s at ε = %g: %+v, on the fine grid %+v", c.run.Sampler.Kind().Name, epsilon, got, want)
 			}
@@ -80,10 +63,7 @@ func TestEstimate(t *testing.T) {
 	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}
 		of := Claim{Run: run, Epsilon: c.epsilon, Delta: c.delta}
-		want, err := of.Proven(1, 0, Narrow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(of.Proven(1, 0, Narrow))(t)
 		got, err := of.estimate(t, c.start*want.Multiplier)
 		if err == nil {
 			got, err = of.Both(t.Context(), got)
@@ -104,10 +84,7 @@ func TestEstimate(t *testing.T) {
 func TestOtherDirection(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 8}}, Strategy: mechanism.Identity(16), MaxExamplesPerOwner: 1}
 	of := Claim{Run: run, Epsilon: 1, Delta: 1e-4}
-	n, err := of.Both(t.Context(), Noise{Multiplier: .3, StdErr: .001, OneDirection: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(of.Both(t.Context(), Noise{Multiplier: .3, StdErr: .001, OneDirection: true}))(t)
 	if n.OneDirection || n.Multiplier < .5 {
 		t.Errorf("noise far too small for H(Q,P) stayed: %+v", n)
 	}
@@ -118,10 +95,7 @@ func TestOtherDirection(t *testing.T) {
 func TestProvenFromAfar(t *testing.T) {
 	poisson := sampling.Spec{Poisson: &sampling.Poisson{Prob: .01, Steps: 24}}
 	many := Claim{Run: accounting.Run{Sampler: poisson, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 300}, Epsilon: 6, Delta: 1e-5}
-	got, err := many.Proven(1, 0, Narrow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(many.Proven(1, 0, Narrow))(t)
 	want, err := many.Run.Calibrate(t.Context(), 6, 1e-5)
 	if err != nil || got.Multiplier < want*(1-2e-6) || got.Multiplier > 1.002*want {
 		t.Errorf("300 examples of an owner: %+v, on the fine grid %+v, %v", got, want, err)
@@ -135,10 +109,7 @@ func TestProvenFromAfar(t *testing.T) {
 // TestFit: a line through exact points of a divergence that falls as a Gaussian mechanism's with a
 // power of σ is that divergence, and errors of the points are those of the line.
 func TestFit(t *testing.T) {
-	scale, err := NewScale(2, 1e-6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scale := must.Get(NewScale(2, 1e-6))(t)
 	for u := -2.0; u < 1; u += .37 {
 		if got := scale.inverse(scale.Ratio(u)); math.Abs(got-u) > 1e-9 {
 			t.Errorf("the inverse at %g is %g", u, got)
@@ -165,9 +136,6 @@ func TestFit(t *testing.T) {
 
 func gaussianAt(t *testing.T, epsilon, delta float64) float64 {
 	t.Helper()
-	sigma, err := accounting.GaussianNoiseMultiplier(epsilon, delta, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sigma := must.Get(accounting.GaussianNoiseMultiplier(epsilon, delta, 1))(t)
 	return sigma
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"minsep/internal/accounting"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -13,14 +14,8 @@ import (
 // production is the run of arXiv 2602.09338, of owners of so many examples.
 func production(t *testing.T, examplesPerOwner int) accounting.Run {
 	t.Helper()
-	strategy, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheme, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.Problem{Workload: mechanism.Prefix(7200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 256))(t)
+	scheme := must.Get(sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600))(t)
 	return accounting.Run{Sampler: sampling.Spec{BMinSep: &scheme}, Strategy: strategy, MaxExamplesPerOwner: examplesPerOwner, Examples: 14_745_600}
 }
 
@@ -34,10 +29,7 @@ func TestPublishedProduction(t *testing.T) {
 	}
 	run := production(t, 1)
 	start := time.Now()
-	plan, err := Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context()))(t)
 	p := plan.Protocol
 	for _, l := range plan.Estimates {
 		t.Logf("estimate at σ = %.5f: %.3g, M/δ = %.3g", l.NoiseMultiplier, l.Mean, l.Effort)
@@ -62,10 +54,7 @@ func TestTruncatedProduction(t *testing.T) {
 	}
 	run := production(t, 1)
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 2080, Pad: true}
-	plan, err := Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, NoiseMultiplier: 0.448, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, NoiseMultiplier: 0.448, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context()))(t)
 	trial := plan.Protocol.Candidates[0].Trials[0]
 	if trial.Truncation == nil || trial.Truncation.Rule != accounting.Twice || trial.Truncation.Cost > 1e-10 {
 		t.Errorf("truncation costs %+v", trial.Truncation)

@@ -8,6 +8,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -16,10 +17,7 @@ import (
 // than min-sep, the refusal of a budget of next to no samples names the Gaussian mechanism's noise.
 // Who asks for it gets it: the protocol is checked again, and half of its bound is refused.
 func TestUnamplifiedPlan(t *testing.T) {
-	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(100)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	toeplitz := must.Get(mechanism.Problem{Workload: mechanism.Prefix(100)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16))(t)
 	short := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, 0.5, 0.25}}
 	for _, c := range []struct {
 		name        string
@@ -33,10 +31,7 @@ func TestUnamplifiedPlan(t *testing.T) {
 	} {
 		run := accounting.Run{Sampler: sampling.Spec{BMinSep: &c.scheme}, Strategy: c.strategy, MaxExamplesPerOwner: 1}
 		problem := calibration.Problem{Run: run, Epsilon: 1, Delta: 1e-5, Samples: 10, Workers: 1}
-		want, err := accounting.GaussianNoiseMultiplier(1, 0.9e-5, c.sensitivity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(accounting.GaussianNoiseMultiplier(1, 0.9e-5, c.sensitivity))(t)
 		var few *calibration.TooFewError
 		if _, err := problem.Plan(t.Context()); !errors.As(err, &few) || few.Proven < want*(1-1e-9) || few.Proven > want*(1+1e-4) {
 			t.Errorf("%s: %v, %+v, want the noise multiplier %g", c.name, err, few, want)
@@ -55,10 +50,7 @@ func TestUnamplifiedPlan(t *testing.T) {
 		if err := calibration.CheckProofs(t.Context(), plan.Protocol); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		l, err := ledger.Create(t.TempDir(), plan.Protocol)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ledger.Create(t.TempDir(), plan.Protocol))(t)
 		if certificate, err := calibration.Finish(t.Context(), l, 1<<14, 1); err != nil || !certificate.WithoutSamples() || certificate.NoiseMultiplier != last.NoiseMultiplier {
 			t.Errorf("%s: %+v, %v", c.name, certificate, err)
 		}

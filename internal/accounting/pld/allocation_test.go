@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/normal"
 
 	"pgregory.net/rapid"
@@ -83,10 +84,7 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 				continue
 			}
 			a := Allocation{c.steps, c.places, sigma, 1.3}
-			got, err := Compose([]Step{{a, c.count}}, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Compose([]Step{{a, c.count}}, Options{}))(t)
 			for _, epsilon := range []float64{0, 0.3, 2, 6} {
 				if epsilon == 0 && c.steps > 500 {
 					continue // P/Q is within a cell of 1 mostly: a bound that is loose
@@ -97,10 +95,7 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 					loss       Loss
 					want, most float64
 				}{{"P, Q", got.PQ, want, 1.02*want + 1e-12}, {"Q, P", got.QP, mirrored, 1.02*mirrored + 1e-12}} {
-					b, err := d.loss.Delta(epsilon)
-					if err != nil {
-						t.Fatal(err)
-					}
+					b := must.Get(d.loss.Delta(epsilon))(t)
 					if b < d.want*(1-1e-6) || b > d.most {
 						t.Errorf("%+v at %v, H(%s): %.10g, want %.10g", a, epsilon, d.name, b, d.want)
 					}
@@ -140,10 +135,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 			first, second = first/samples, second/samples
 			return first, math.Sqrt((second - first*first) / samples)
 		}
-		c, err := Compose([]Step{{a, count}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Compose([]Step{{a, count}}, Options{}))(t)
 		for name, d := range map[string]struct {
 			loss  Loss
 			value func() float64
@@ -151,10 +143,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 			"P, Q": {c.PQ, func() float64 { return max(0, 1-gamma/ratio(true)) }},
 			"Q, P": {c.QP, func() float64 { return max(0, 1-gamma*ratio(false)) }},
 		} {
-			b, err := d.loss.Delta(epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(d.loss.Delta(epsilon))(t)
 			want, sd := mean(d.value)
 			if math.Abs(b-want) > 5*sd+1e-3*want {
 				t.Errorf("%+v, H(%s): %.6g, samples say %.6g ± %.2g", a, name, b, want, sd)

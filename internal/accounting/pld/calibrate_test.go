@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // cyclic is one example's steps by cyclic Poisson sampling, with columns of norm 1.
@@ -28,19 +30,14 @@ func deltaOf(t interface{ Fatal(...any) }, steps []Step, o Options, epsilon floa
 
 // TestGoldenSigma: the column of cyclic Poisson in sigma.json, made on a grid of 1e-3.
 func TestGoldenSigma(t *testing.T) {
-	raw, err := os.ReadFile("testdata/sigma_cyclic.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile("testdata/sigma_cyclic.json"))(t)
 	var cases []struct {
 		Eps, Delta float64
 		N, B       int
 		PCyclic    float64 `json:"p_cyclic"`
 		Sigma      float64 `json:"sigma_cyclic_poisson_pld"`
 	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &cases))
 	if len(cases) != 7 {
 		t.Fatalf("%d cases, want 7", len(cases))
 	}
@@ -115,10 +112,7 @@ func TestPublishedProduction(t *testing.T) {
 func TestWideLossesHaveFewCells(t *testing.T) {
 	steps := cyclic(0.05, 200, 1, 0.3)
 	const fineGrid = 2e-4
-	c, err := Compose(steps, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compose(steps, Options{}))(t)
 	if grid := c.PQ.grid; grid < 3*fineGrid {
 		t.Errorf("the chosen grid is %g", grid)
 	}

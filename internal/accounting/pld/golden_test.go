@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 type goldenCase struct {
@@ -20,14 +22,9 @@ type goldenCase struct {
 }
 
 func goldenCases(t *testing.T) (cases []goldenCase) {
-	raw, err := os.ReadFile("testdata/dp_accounting_eps.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile("testdata/dp_accounting_eps.json"))(t)
 	var file struct{ Cases []goldenCase }
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &file))
 	if len(file.Cases) != 13 {
 		t.Fatalf("%d cases, want 13", len(file.Cases))
 	}
@@ -39,10 +36,7 @@ func (g goldenCase) compose(t *testing.T, grid float64) *Composition {
 	if g.Q != nil {
 		e.Prob = *g.Q
 	}
-	c, err := Compose([]Step{{e, g.T}}, Options{Grid: grid})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compose([]Step{{e, g.T}}, Options{Grid: grid}))(t)
 	return c
 }
 
@@ -55,10 +49,7 @@ func TestGoldenEpsilon(t *testing.T) {
 				continue
 			}
 			delta, _ := strconv.ParseFloat(key, 64)
-			got, err := c.Epsilon(delta)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(c.Epsilon(delta))(t)
 			if got < g.Optimistic[key] || got > theirs+1e-6 {
 				t.Errorf("%s σ=%g T=%d: ε(%g) = %.7f, dp_accounting [%.7f, %.7f]", g.Case, g.Sigma, g.T, delta, got, g.Optimistic[key], theirs)
 			}

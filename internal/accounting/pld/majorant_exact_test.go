@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // lognormal is E(X-x)_+ of X = exp(m z - m²/2), z normal.
@@ -67,10 +69,7 @@ func TestMajorantIsTheHull(t *testing.T) {
 			least = min(least, bounds[j]) // it cannot rise
 			points = append(points, knot{low + j, x, max(least, 1-x)})
 		}
-		of, err := NewMajorant(grid, low, bounds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		of := must.Get(NewMajorant(grid, low, bounds))(t)
 		cut := rng.IntN(low + size)
 		end := math.Exp(grid * float64(cut))
 		var before []knot
@@ -114,10 +113,7 @@ func TestMajorantOfSums(t *testing.T) {
 		for j := range bounds {
 			bounds[j] = min(1, lognormal(m, math.Exp(grid*float64(low+j))))
 		}
-		one, err := NewMajorant(grid, low, bounds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(NewMajorant(grid, low, bounds))(t)
 		two := func(x float64) float64 {
 			return overNormal(func(z float64) float64 { return lognormal(m, x-math.Exp(m*z-m*m/2)) })
 		}
@@ -131,10 +127,7 @@ func TestMajorantOfSums(t *testing.T) {
 			})
 		}
 		half := Allocation{Steps: 4, Places: 2, NoiseMultiplier: 1, Sensitivity: m} // ½ + (X_1 + X_2)/4
-		ratio, err := half.Majorant(grid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ratio := must.Get(half.Majorant(grid))(t)
 		for _, x := range []float64{-1, 0.5, 1.5, 2, 2.7, 4, 7, 15} {
 			for name, c := range map[string][2]float64{
 				"two": {two(x), one.Sum(2).Excess(x)}, "one and one": {two(x), one.Plus(one).Excess(x)}, "alone": {lognormal(m, x), one.Sum(1).Excess(x)},

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // values is a variable with few values.
@@ -60,10 +62,7 @@ func TestMajorant(t *testing.T) {
 		for j := range bounds {
 			bounds[j] = min(1, loose*d.excess(math.Exp(grid*float64(low+j))))
 		}
-		m, err := NewMajorant(grid, low, bounds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(NewMajorant(grid, low, bounds))(t)
 		cut := int(r.IntN(120))
 		at := math.Exp(grid * float64(cut))
 		var short values

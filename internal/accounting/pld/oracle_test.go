@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/dsp/fourier"
 
+	"minsep/internal/must"
 	"minsep/internal/normal"
 	"minsep/internal/param"
 )
@@ -91,10 +92,7 @@ var oracleEvents = map[string]Release{
 // the truth, and not above it with a hundredth more noise.
 func TestBoundsHoldOracles(t *testing.T) {
 	compose := func(steps ...Step) *Composition {
-		c, err := Compose(steps, Options{Grid: 1e-3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Compose(steps, Options{Grid: 1e-3}))(t)
 		return c
 	}
 	poisson := oracleEvents["poisson"]
@@ -133,10 +131,7 @@ func above(t *testing.T, what string, l Loss, epsilon, want, slop float64) { // 
 func TestGaussianComposition(t *testing.T) {
 	const steps, sigma = 100, 20.0
 	e := Release{Prob: 1, NoiseMultiplier: sigma, Sensitivity: 1, Examples: 1}
-	c, err := Compose([]Step{{e, steps}}, Options{Grid: 1e-4, Tail: 1e-230})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compose([]Step{{e, steps}}, Options{Grid: 1e-4, Tail: 1e-230}))(t)
 	mu := math.Sqrt(steps) / sigma
 	for _, epsilon := range []float64{0, 0.1, 0.5, 2, 5, 10, 15} {
 		x := epsilon/mu - mu/2
@@ -164,14 +159,8 @@ func TestMoreIsWorse(t *testing.T) {
 	epsilon := func(change func(*Release)) float64 {
 		e := base
 		change(&e)
-		c, err := Compose([]Step{{e, 50}}, Options{Grid: 1e-3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := c.Epsilon(1e-6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Compose([]Step{{e, 50}}, Options{Grid: 1e-3}))(t)
+		b := must.Get(c.Epsilon(1e-6))(t)
 		return b
 	}
 	plain := epsilon(func(*Release) {})
@@ -236,10 +225,7 @@ func TestComposeRefusesBadInput(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	c, err := Compose([]Step{{oracleEvents["poisson"], 1}}, Options{Grid: 1e-2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compose([]Step{{oracleEvents["poisson"], 1}}, Options{Grid: 1e-2}))(t)
 	if _, err := c.Epsilon(0); !errors.As(err, &pe) {
 		t.Errorf("δ = 0: got %v", err)
 	}
@@ -267,10 +253,7 @@ func TestNarrowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million steps")
 	}
-	c, err := Compose([]Step{{Release{Prob: 1e-6, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1_000_000}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compose([]Step{{Release{Prob: 1e-6, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1_000_000}}, Options{}))(t)
 	p := c.PQ
 	k, _, k2 := p.cumulants(p.tiltForEpsilon(1))
 	if low, high, _ := p.window(p.tiltForEpsilon(1), k, k2); high-low <= maxWindow {

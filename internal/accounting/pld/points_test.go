@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // best is the least δ of k trainings of one point (ε, δ), by the theorem of Kairouz, Oh and
@@ -26,20 +28,14 @@ func TestTogetherOfOnePoint(t *testing.T) {
 		epsilon, delta float64
 		k              int
 	}{{1, 1e-5, 1}, {1, 1e-5, 4}, {0.1, 1e-6, 50}, {2, 0, 7}, {8, 1e-5, 3}, {0.01, 1e-3, 1000}} {
-		together, err := Compose([]Step{{Points{{c.epsilon, c.delta}}, c.k}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		together := must.Get(Compose([]Step{{Points{{c.epsilon, c.delta}}, c.k}}, Options{}))(t)
 		pq, _ := Points{{c.epsilon, c.delta}}.losses(0.01, 0)
 		if last := pq.mass[len(pq.mass)-1]; last < 2e-15 || last > 1e-12 { // for the rounding of two sides or three
 			t.Errorf("%+v: the highest loss has the mass %g", c, last)
 		}
 		for i := 0; 2*i <= c.k && i < 30; i++ {
 			at, want := best(c.epsilon, c.delta, c.k, i)
-			got, err := together.Delta(at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(together.Delta(at))(t)
 			if got < want*(1-1e-9) || got > want*(1+1e-6)+1e-11 {
 				t.Errorf("%+v at ε = %g: δ = %.9g, the theorem has %.9g", c, at, got, want)
 			}
@@ -60,16 +56,10 @@ func TestTogetherIsAboveEnumeration(t *testing.T) {
 			}
 			trainings = append(trainings, Step{points, 1})
 		}
-		together, err := Compose(trainings, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		together := must.Get(Compose(trainings, Options{}))(t)
 		for _, epsilon := range []float64{0, 0.3, 1, 2.5, 6, 12} {
 			want := enumerated(trainings, epsilon)
-			got, err := together.Delta(epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(together.Delta(epsilon))(t)
 			if got < want*(1-1e-9) || got > want*(1+2e-3)+1e-9 {
 				t.Errorf("trial %d, ε = %g: δ = %.12g, by enumeration %.12g: %v", trial, epsilon, got, want, trainings)
 			}
@@ -135,22 +125,10 @@ func TestTogetherOfManyPoints(t *testing.T) {
 	for epsilon := 0.0; epsilon <= 12; epsilon += 0.25 {
 		points = append(points, Point{epsilon, gaussian(1, epsilon)})
 	}
-	together, err := Compose([]Step{{points, 4}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := together.Epsilon(1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	four, err := Compose([]Step{{Release{Prob: 1, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := four.Epsilon(1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := must.Get(Compose([]Step{{points, 4}}, Options{}))(t)
+	found := must.Get(together.Epsilon(1e-5))(t)
+	four := must.Get(Compose([]Step{{Release{Prob: 1, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1}}, Options{}))(t)
+	want := must.Get(four.Epsilon(1e-5))(t)
 	if found < want || found > 1.03*want {
 		t.Errorf("ε = %g by the points, %g of the mechanism", found, want)
 	}
@@ -168,10 +146,7 @@ func TestTogetherRefuses(t *testing.T) {
 			t.Errorf("%s is not refused", name)
 		}
 	}
-	lost, err := Compose([]Step{{Points{{LargestPoint + 1, 1e-9}}, 1}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lost := must.Get(Compose([]Step{{Points{{LargestPoint + 1, 1e-9}}, 1}}, Options{}))(t)
 	if found, err := lost.Epsilon(0.5); err != nil || !math.IsInf(found, 1) {
 		t.Errorf("a point beyond the largest promises ε = %v, %v", found, err)
 	}
@@ -180,10 +155,7 @@ func TestTogetherRefuses(t *testing.T) {
 // TestTogetherOfLargeDelta: where losses have few values, ε at a large δ is that of the theorem.
 func TestTogetherOfLargeDelta(t *testing.T) {
 	for _, c := range []struct{ epsilon, delta float64 }{{1, 0.12}, {3, 0.01}, {0.2, 0.001}} {
-		together, err := Compose([]Step{{Points{{c.epsilon, c.delta}}, 1}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		together := must.Get(Compose([]Step{{Points{{c.epsilon, c.delta}}, 1}}, Options{}))(t)
 		most := c.delta + (1-c.delta)*math.Tanh(c.epsilon/2) // δ at ε = 0
 		for _, part := range []float64{1e-3, 0.1, 0.3, 0.5, 0.7, 0.9} {
 			at := c.delta + part*(most-c.delta)
@@ -219,21 +191,12 @@ func TestPointsBesideEvents(t *testing.T) {
 // TestCoarser: a coarser grid keeps the bounds bounds, and changes them little where it is fine.
 func TestCoarser(t *testing.T) {
 	for _, e := range unlikeEvents {
-		c, err := Compose([]Step{{e, 100}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Compose([]Step{{e, 100}}, Options{}))(t)
 		for _, l := range []Loss{c.PQ, c.QP} {
 			twice := l.coarser().coarser()
 			for _, epsilon := range []float64{0.1, 1, 4} {
-				fine, err := l.Delta(epsilon)
-				if err != nil {
-					t.Fatal(err)
-				}
-				coarse, err := twice.Delta(epsilon)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fine := must.Get(l.Delta(epsilon))(t)
+				coarse := must.Get(twice.Delta(epsilon))(t)
 				if coarse < fine*(1-1e-9)-1e-18 || coarse > fine*(1+5e-3)+1e-18 {
 					t.Errorf("%+v, ε = %g: %g on a grid of %g, %g on one four times as coarse", e, epsilon, fine, l.grid, coarse)
 				}
@@ -246,23 +209,14 @@ func TestCoarser(t *testing.T) {
 // trainings of small δ have a finite ε at a δ that is little above the sum of theirs.
 func TestMostTrainings(t *testing.T) {
 	const epsilon, most = 0.5, 1_000_000
-	together, err := Compose([]Step{{Points{{epsilon, 0}}, most}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := together.Epsilon(1e-6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := must.Get(Compose([]Step{{Points{{epsilon, 0}}, most}}, Options{}))(t)
+	got := must.Get(together.Epsilon(1e-6))(t)
 	// The sum of the losses ±ε is next to normal, so deep in the middle of its range.
 	mean, deviation := most*epsilon*math.Tanh(epsilon/2), math.Sqrt(most)*epsilon/math.Cosh(epsilon/2)
 	if got < mean+4.5*deviation || got > mean+4.9*deviation {
 		t.Errorf("ε = %g for %d trainings, where the mean loss is %g and its standard deviation %g", got, most, mean, deviation)
 	}
-	small, err := Compose([]Step{{Points{{0.001, 1e-14}, {0.01, 1e-15}, {0.02, 1e-16}}, 30_000}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := must.Get(Compose([]Step{{Points{{0.001, 1e-14}, {0.01, 1e-15}, {0.02, 1e-16}}, 30_000}}, Options{}))(t)
 	if got, err := small.Epsilon(1e-11); err != nil || !(got > 0.2 && got < 3) {
 		t.Errorf("30,000 trainings of (0.001, 1e-14): ε = %g, %v", got, err)
 	}

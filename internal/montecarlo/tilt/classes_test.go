@@ -8,6 +8,7 @@ import (
 	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -29,14 +30,8 @@ func TestClassBoundIsTheFormula(t *testing.T) {
 		s := specOf(sampling.EpochMinSep{Steps: steps, MinSep: steps, EpochSteps: epoch}, strategy, sigma)
 		places := steps / len(column)
 		class := pld.Allocation{Places: places, Steps: float64(places) * float64(epoch) / float64(steps), NoiseMultiplier: sigma, Sensitivity: math.Sqrt(square)}
-		composition, err := pld.Compose([]pld.Step{{Event: class, Count: 1}}, pld.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := composition.QP.Delta(epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		composition := must.Get(pld.Compose([]pld.Step{{Event: class, Count: 1}}, pld.Options{}))(t)
+		want := must.Get(composition.QP.Delta(epsilon))(t)
 		got := classBound(Config{Spec: s, Epsilon: epsilon, Direction: montecarlo.Q}, likelihood.NewColumns(strategy))
 		if want > 1e-8 && want < 1 && !isNear(got, want, 1e-9, 1e-6) {
 			t.Errorf("%d steps of %d, %v, σ = %g, ε = %g: %g, by the formula %g", steps, epoch, column, sigma, epsilon, got, want)

@@ -9,6 +9,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -21,10 +22,7 @@ func mustClusters(t *testing.T, s montecarlo.Spec, theta, exact int) *clusters {
 	if !ok {
 		t.Fatalf("%+v is not at most once", s)
 	}
-	c, err := newClusters(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newClusters(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, exact))(t)
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -207,14 +208,9 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 		v.Values(whole, 0)
 		part := v.proposal
 		part.Config = Config{} // the law is not in the JSON
-		text, err := json.Marshal(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(part))(t)
 		var proposal Proposal
-		if err := json.Unmarshal(text, &proposal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &proposal))
 		proposal.Config = c.Config
 		again, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
 		if err != nil {
@@ -241,10 +237,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 		if sums[1], err = v.Sum(t.Context(), 0, 100); err != nil || sums[0] != sums[1] || sums[0] != sums[2] {
 			t.Errorf("%v: sums of 100 values differ: %v, %v", c, sums, err)
 		}
-		other, err := NewVerifier(proposal, stream.PublicKey("another", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(NewVerifier(proposal, stream.PublicKey("another", nil)))(t)
 		values := make([]float64, 100)
 		other.Values(values, 0)
 		if fmt.Sprint(values) == fmt.Sprint(whole) {
@@ -255,10 +248,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 
 func TestWrongProposalsAreRefused(t *testing.T) {
 	spec := specOf(sampling.BMinSep{Prob: .1, Steps: 20, MinSep: 2}, toeplitz(20, 1, .5), 1)
-	good, err := NewProposal(t.Context(), Config{spec, 1, montecarlo.P})
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(NewProposal(t.Context(), Config{spec, 1, montecarlo.P}))(t)
 	for name, spoil := range map[string]func(p *Proposal){
 		"a smaller moment": func(p *Proposal) { p.Moment.LogN -= 1e-6 },
 		"a smaller bound":  func(p *Proposal) { p.Bound *= 0.99 },

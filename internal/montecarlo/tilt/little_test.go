@@ -7,6 +7,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -14,10 +15,7 @@ import (
 // TestTooLittleNoise: where no order serves at a noise multiplier and one does at a larger one, the
 // error is one of tables, so that searches go on with more noise.
 func TestTooLittleNoise(t *testing.T) {
-	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	toeplitz := must.Get(mechanism.Problem{Workload: mechanism.Prefix(200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16))(t)
 	run := accounting.Run{Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 200, EpochSteps: 100, MinSep: 16}}, Strategy: toeplitz, MaxExamplesPerOwner: 8}
 	propose := func(noiseMultiplier float64) error {
 		_, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: 8, Direction: montecarlo.P})

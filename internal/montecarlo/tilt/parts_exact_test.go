@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/internal/bisect"
+	"minsep/internal/must"
 )
 
 // lognormal is E(X-x)_+ of X = exp(m z - m²/2), z normal.
@@ -129,10 +130,7 @@ func TestPartsOfOneStep(t *testing.T) {
 		{steps: 2, epoch: 3, count: 2, column: []float64{0.7}, sigma: 1.5, epsilon: 0.4},
 		{steps: 2, epoch: 20, count: 2, column: []float64{1}, sigma: 0.9, epsilon: 1.5},
 	} {
-		p, err := newParts(c.config(), c.count)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(newParts(c.config(), c.count))(t)
 		m := c.column[0] / c.sigma
 		b := func(z float64) float64 { return math.Exp(m*z - m*m/2) }
 		q := 2 / float64(c.epoch)
@@ -143,9 +141,7 @@ func TestPartsOfOneStep(t *testing.T) {
 			moments = append(moments, Moment{Order: order, LogN: float64(order*(order-1))/2*m*m + inflation})
 		}
 		for _, cut := range []int{20, 60, 150} {
-			if err := p.prepare(moments, cut); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.prepare(moments, cut))
 			if want := q * overNormal(-12, func(z float64) float64 { return gain(b(z)) }); !isNear(p.proof, want, 1e-7, 3e-3) {
 				t.Errorf("%v: the proof is %g, the divergence %g", c, p.proof, want)
 			}

@@ -9,6 +9,7 @@ import (
 	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -33,9 +34,7 @@ func (c partsCase) proposal(t *testing.T) (Proposal, *parts) {
 		t.Fatalf("%v: %v", c.config(), err)
 	}
 	moments, walkError := p.moments(t.Context())
-	if err := p.prepare(moments, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.prepare(moments, 0))
 	m := p.best(moments)
 	out := Proposal{Config: c.config(), Method: Tilted, Moment: m, Parts: c.count, Cut: p.cut, Slack: lossError(c.epsilon) + 2*walkError}
 	out.Bound = p.bound(m) * (1 + 2*out.Slack)
@@ -81,10 +80,7 @@ func plainForward(c *mechanism.Strategy, epoch int, sigma, epsilon float64, samp
 // meanOf returns the mean and the standard error of the values of a proposal, and the largest.
 func meanOf(t *testing.T, p Proposal, samples int) (mean, stderr, most float64) {
 	t.Helper()
-	v, err := NewVerifier(p, stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(NewVerifier(p, stream.PublicKey("test", nil)))(t)
 	buffer := make([]float64, samples)
 	v.Values(buffer, 0)
 	squares := 0.0
@@ -108,14 +104,8 @@ func TestParts(t *testing.T) {
 		{steps: 6250, epoch: 6250, count: 25, column: []float64{1}, sigma: .58, epsilon: 1},
 	} {
 		p, _ := c.proposal(t)
-		composition, err := pld.Compose([]pld.Step{{Event: pld.Allocation{Steps: float64(c.epoch), Places: c.steps, NoiseMultiplier: c.sigma, Sensitivity: 1}, Count: 1}}, pld.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := composition.PQ.Delta(c.epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		composition := must.Get(pld.Compose([]pld.Step{{Event: pld.Allocation{Steps: float64(c.epoch), Places: c.steps, NoiseMultiplier: c.sigma, Sensitivity: 1}, Count: 1}}, pld.Options{}))(t)
+		want := must.Get(composition.PQ.Delta(c.epsilon))(t)
 		mean, stderr, most := meanOf(t, p, 40000)
 		t.Logf("%v: divergence %.4g, mean %.4g ± %.2g, M %.4g, largest value %.4g, proof %.4g", c, want, mean, stderr, p.Bound, most, p.Divergence)
 		if mean < want*(1-1e-3)-4*stderr || p.Divergence < want*(1-1e-3) || most > p.Bound {
@@ -156,22 +146,13 @@ func TestPartsOfALongEpoch(t *testing.T) {
 		t.Skip("takes a minute: MINSEP_LONG=1")
 	}
 	const delta = 1e-9
-	strategy, err := mechanism.Problem{Workload: mechanism.Prefix(100000)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.Problem{Workload: mechanism.Prefix(100000)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16))(t)
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: 100000, MinSep: 16, EpochSteps: 100000}, strategy, .58)}
 	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1)) // without parts
 	f.orders(t.Context())
 	f.blocks(t.Context())
-	whole, err := f.proposal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProposal(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(f.proposal())(t)
+	p := must.Get(NewProposal(t.Context(), c))(t)
 	t.Logf("M/δ by powers of f %.4g, in %d parts %.4g", whole.Bound/delta, p.Parts, p.Bound/delta)
 	if p.Parts == 0 || p.Bound > whole.Bound/1000 {
 		t.Errorf("M/δ is %v in %d parts, %v by powers of f", p.Bound/delta, p.Parts, whole.Bound/delta)

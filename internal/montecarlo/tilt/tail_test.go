@@ -6,6 +6,7 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -64,18 +65,12 @@ func TestTail(t *testing.T) {
 func TestPlainBoundIsAtMostOne(t *testing.T) {
 	for _, examples := range []int{1, 3, 5} {
 		spec := ownersOf(specOf(sampling.EpochMinSep{Steps: 12, MinSep: 3, EpochSteps: 6}, toeplitz(12, 1, .5, .4), .3), examples)
-		p, err := NewProposal(t.Context(), Config{spec, 2, montecarlo.Q})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(NewProposal(t.Context(), Config{spec, 2, montecarlo.Q}))(t)
 		method := Plain
 		if p.Method != method || p.Bound != 1 || p.Divergence > 1 {
 			t.Errorf("%d examples: %s with M = %v, divergence %v: want %s with 1, at most 1", examples, p.Method, p.Bound, p.Divergence, method)
 		}
-		v, err := NewVerifier(p, stream.PublicKey("one", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(NewVerifier(p, stream.PublicKey("one", nil)))(t)
 		values := make([]float64, 200)
 		v.Values(values, 0)
 		for _, x := range values {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -54,27 +55,16 @@ func (c goldenCase) spec() montecarlo.Spec {
 
 func readGolden(t *testing.T, file string) []goldenCase {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/" + file))(t)
 	var all struct{ Cases []goldenCase }
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &all))
 	return all.Cases
 }
 
 func testVerifier(t testing.TB, c Config) *Verifier {
 	t.Helper()
-	proposal, err := NewProposal(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proposal := must.Get(NewProposal(t.Context(), c))(t)
+	v := must.Get(NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction)))))(t)
 	return v
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -271,10 +272,7 @@ func TestBlocksAreAnUpperBound(t *testing.T) {
 		p := 0.1 + 0.5*rng.Float64()
 		for k, l := range []Law{bMinSep(b, p, true), bMinSep(b, p, false), epochMinSep(b, b+rng.IntN(4)), tired(b)} {
 			for theta := 2; theta <= 4; theta++ {
-				exact, err := makeTable(l, likelihood.NewGram(c, factor), theta, plenty)
-				if err != nil {
-					t.Fatal(err)
-				}
+				exact := must.Get(makeTable(l, likelihood.NewGram(c, factor), theta, plenty))(t)
 				for block := 1; block <= b; block++ {
 					o := plenty
 					o.Block = block

@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 )
 
 // inFull is a table whose steps are all computed.
@@ -17,19 +18,13 @@ func inFull(t *testing.T, l Law, g *likelihood.Gram, theta int, o Options) *Tabl
 	t.Helper()
 	x := lawOf(l, g.Steps)
 	x.period = 0
-	table, err := newTable(context.Background(), x, g, theta, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(newTable(context.Background(), x, g, theta, o))(t)
 	return table
 }
 
 func mustTable(t *testing.T, l Law, g *likelihood.Gram, theta int, o Options) *Table {
 	t.Helper()
-	table, err := makeTable(l, g, theta, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(makeTable(l, g, theta, o))(t)
 	return table
 }
 
