@@ -18,7 +18,7 @@ import (
 // TestPaddedEstimate: padded batches have so many rows, whatever is drawn.
 func TestPaddedEstimate(t *testing.T) {
 	for _, examples := range []string{`"examples": 50000`, `"graph": {"paths": ["none.tsv"]}, "bound": {"max_examples_per_owner": 1}`} {
-		text := `{` + examples + `, "scheme": {"scheme": "b-min-sep", "steps": 300, "min_sep": 4, "batch_size": 64, "max_batch_size": 128, "pad": true}, "batches": {"shards": 3}}`
+		text := `{` + examples + `, "scheme": {"scheme": "b-min-sep", "steps": 300, "min_sep": 4, "batch_size": 64, "max_batch_size": 128, "pad": true}, "privacy": {"epsilon": 8, "delta": 1e-3}, "batches": {"shards": 3}}`
 		p := must.Get(ParsePlan("plan", []byte(text)))(t)
 		e := estimateForm(p)
 		if want := int64(4*300*128 + 8*(300+3) + 2*3*headerBytes); e.Rows != 300*128 || e.Bytes != want {
