@@ -182,9 +182,9 @@ class Sums(Training):
         self.assertEqual(training.guard.next_step, run.steps)
 
     def noisy_with_empty(self):
-        """A run of which some batches are empty: of 100 examples one a step on average."""
+        """A run of which some batches are empty: of 100 examples half a one a step on average."""
         out = self.folder / "sparse"
-        runs.minsep("form", "--examples", 100, "--scheme", "poisson", "--steps", 12, "--batch-size", 1, "--key", runs.key(), "--out", out, "--quiet")
+        runs.minsep("form", "--examples", 100, "--scheme", "poisson", "--steps", 12, "--batch-size", 0.5, "--key", runs.key(), "--out", out, "--quiet")
         runs.minsep("strategy", "--kind", "identity", "--steps", 12, "--out", self.folder / "one.json", "--quiet")
         runs.minsep("noise", "--files", "--strategy", self.folder / "one.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 39, "--key", runs.key(), "--out", out, "--quiet")
         return out
