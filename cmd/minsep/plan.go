@@ -278,11 +278,7 @@ func writePlan(a *app, out *planner.Result, graph *stages.PlanGraph, number int)
 	if err != nil {
 		return err
 	}
-	_, err = manifest.WriteFile(store.Dir(a.out), store.Base(a.out), manifest.PublicFile, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	return err
+	return store.WriteFile(context.Background(), a.out, store.Options{Mode: manifest.PublicFile}, text)
 }
 
 // printWritten prints where the plan was written, and the next command.

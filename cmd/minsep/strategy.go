@@ -236,10 +236,7 @@ func mayHold(name, path string) error {
 }
 
 func writeStrategy(path string, s *mechanism.Strategy) error {
-	_, err := manifest.WriteFile(store.Dir(path), store.Base(path), manifest.PublicFile, func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(s)
-	})
-	return err
+	return store.Write(context.Background(), path, store.Options{Mode: manifest.PublicFile}, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
 // printStrategies shows one strategy in full, several as a table.

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +116,8 @@ func CopyFolder(ctx context.Context, from, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	var index bytes.Buffer
-	if err := copyFile(ctx, &index, store.Join(from, IndexName)); err != nil {
+	index, err := store.ReadFile(ctx, store.Join(from, IndexName), maxIndex)
+	if err != nil {
 		return err
 	}
 	stage, err := Begin(dir, false)
@@ -136,7 +135,7 @@ func CopyFolder(ctx context.Context, from, dir string) (err error) {
 			f.Name,
 			PublicFile,
 			f.Bytes,
-			func(w io.Writer) error { return copyFile(ctx, w, store.Join(from, f.Name)) },
+			func(w io.Writer) error { return store.CopyTo(ctx, w, store.Join(from, f.Name)) },
 		)
 		if err != nil {
 			return err
@@ -145,16 +144,7 @@ func CopyFolder(ctx context.Context, from, dir string) (err error) {
 			return &MismatchError{f.Name, "SHA-256"}
 		}
 	}
-	return stage.finish(index.Bytes())
-}
-
-func copyFile(ctx context.Context, w io.Writer, path string) error {
-	r, err := store.Open(ctx, path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, store.Reader(r))
-	return errors.Join(err, r.Close())
+	return stage.finish(index)
 }
 
 // Each calls use with all rows in order, at most size at a time: see [BoundedPart.Each].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -72,7 +71,7 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 	if err != nil {
 		return nil, err
 	}
-	if _, err := manifest.WriteFile(folder, manifest.RequestFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+	if err := store.WriteFile(context.Background(), store.Join(folder, manifest.RequestFile), store.Options{Mode: manifest.PublicFile}, b); err != nil {
 		return nil, err
 	}
 	return ledger.Create(folder, p)
@@ -106,10 +105,7 @@ func putAside(folder string) error {
 	if err := putUnitsAside(store.Join(folder, ledger.UnitsFile), store.Join(dir, ledger.UnitsFile)); err != nil {
 		return err
 	}
-	if err := store.Move(context.Background(), store.Join(folder, ledger.ProtocolFile), store.Join(dir, ledger.ProtocolFile)); err != nil {
-		return err
-	}
-	return nil
+	return store.Move(context.Background(), store.Join(folder, ledger.ProtocolFile), store.Join(dir, ledger.ProtocolFile))
 }
 
 // putUnitsAside moves a log of units. One of the same protocol may be there already, if a command
@@ -198,9 +194,5 @@ func writeCertificate(out string, c *accounting.Certificate) error {
 	if err != nil {
 		return err
 	}
-	_, err = manifest.WriteFile(out, stages.ClaimFile(c.Status), manifest.PublicFile, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-	return err
+	return store.WriteFile(context.Background(), store.Join(out, stages.ClaimFile(c.Status)), store.Options{Mode: manifest.PublicFile}, b)
 }

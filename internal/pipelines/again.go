@@ -208,20 +208,13 @@ func (r *planRun) copyTree(ctx context.Context, from, folder string) error {
 
 // copyFile copies a public file of a run directory.
 func (r *planRun) copyFile(ctx context.Context, from, name string) error {
-	in, err := store.Open(ctx, store.Join(from, name))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	to := store.Join(r.options.Out, name)
 	if err := store.MkdirAll(ctx, store.Dir(to), manifest.PublicDir); err != nil {
 		return err
 	}
-	_, err = manifest.WriteFile(r.options.Out, name, manifest.PublicFile, func(w io.Writer) error {
-		_, err := io.Copy(w, store.Reader(in))
-		return err
+	return store.Write(ctx, to, store.Options{Mode: manifest.PublicFile}, func(w io.Writer) error {
+		return store.CopyTo(ctx, w, store.Join(from, name))
 	})
-	return err
 }
 
 // canMake refuses to make again a result that was taken over. Under the present run id it would be

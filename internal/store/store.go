@@ -289,6 +289,16 @@ func WriteFile(ctx context.Context, name string, o Options, data []byte) error {
 	return Write(ctx, name, o, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
 }
 
+// CopyTo writes the contents of a file to w.
+func CopyTo(ctx context.Context, w io.Writer, name string) error {
+	f, err := Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, Reader(f))
+	return errors.Join(err, f.Close())
+}
+
 // Stat describes a name.
 func Stat(ctx context.Context, name string) (Info, error) {
 	s, err := of(name)

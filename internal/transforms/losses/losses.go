@@ -23,7 +23,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -244,11 +243,7 @@ const unitPrefix = "unit-"
 // leave writes a finished unit to a file. A unit that is computed twice leaves one file.
 func leave(dir string, u ledger.Unit, done []byte) error {
 	name := fmt.Sprintf("%s%d-%d-%d-%d.json", unitPrefix, u.Candidate, u.Trial, u.First, u.Count)
-	_, err := manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error {
-		_, err := w.Write(done)
-		return err
-	})
-	return err
+	return store.WriteFile(context.Background(), store.Join(dir, name), store.Options{Mode: manifest.PublicFile}, done)
 }
 
 // maxUnit bounds the file of a finished unit, in bytes.
