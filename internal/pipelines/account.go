@@ -143,7 +143,7 @@ type claim struct {
 }
 
 // ledger returns the folder of the ledger.
-func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerFolder) }
+func (c *claim) ledger() string { return store.Join(c.path, manifest.LedgerFolder) }
 
 // besides computes the figures that are shown with a certificate. Each may fail, so this comes
 // before the certificate is written.
@@ -282,12 +282,12 @@ func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float6
 // publish writes the certificate, and the run's examples.
 func (c *claim) publish(certificate *accounting.Certificate, result *AccountResult) error {
 	if c.of.Identity != "" {
-		if err := manifest.SetExamples(c.dir.path, c.of.Identity); err != nil {
+		if err := manifest.SetExamples(c.path, c.of.Identity); err != nil {
 			return err
 		}
 	}
 	// Last: a directory with a certificate is done, whatever was stopped before.
-	if err := writeCertificate(c.dir.path, certificate); err != nil {
+	if err := writeCertificate(c.path, certificate); err != nil {
 		return err
 	}
 	result.Certificate = certificate

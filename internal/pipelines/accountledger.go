@@ -26,14 +26,14 @@ import (
 // nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	folder, r := c.ledger(), c.request
-	name, err := stages.FindClaim(ctx, c.dir.path)
+	name, err := stages.FindClaim(ctx, c.path)
 	if err != nil {
 		return false, err
 	}
 	if name != "" {
 		return false, fmt.Errorf(
 			"%s%s: %w",
-			store.Join(c.dir.path, name),
+			store.Join(c.path, name),
 			stages.AskedOtherwise(ctx, folder, r),
 			manifest.ErrExists,
 		)

@@ -103,11 +103,11 @@ func (r *planRun) takeOver(ctx context.Context, e *earlierRun, names []string) e
 		return nil
 	}
 	if !r.options.DryRun { // nothing may change there while it is compared and copied
-		lock, err := TakeLock(e.of.Out)
+		release, err := TakeLock(e.of.Out)
 		if err != nil {
 			return err
 		}
-		defer lock.Release()
+		defer release()
 	}
 	var err error
 	held := map[string]bool{}

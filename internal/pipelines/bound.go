@@ -108,7 +108,7 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 		Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()},
 	}
 	if w.set.DryRun {
-		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
+		return result, w.mayWrite(ctx, manifest.BoundedFolder)
 	}
 	err := w.write(
 		anew(manifest.BoundedFolder, false),
@@ -225,7 +225,7 @@ func (b Bound) byJob(
 	}
 	defer removeShared()
 	p, s := beam.NewPipelineWithRoot()
-	training := adopt.Training(w.dir.path, key, run).(*transforms.Training)
+	training := adopt.Training(w.path, key, run).(*transforms.Training)
 	limits := transforms.Limits{
 		MaxExamplesPerOwner: b.MaxExamplesPerOwner,
 		Duplicates:          b.Duplicates,

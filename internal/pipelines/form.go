@@ -76,9 +76,9 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	}
 	// A run directory must hold the table that its batches are rows of, also where --bounded names
 	// another one.
-	copyTo, err := w.dir.copyTo(ctx, source)
+	copyTo, err := w.copyTo(ctx, source)
 	if err == nil && o.DryRun {
-		err = w.dir.mayWrite(ctx, manifest.BatchesFolder)
+		err = w.mayWrite(ctx, manifest.BatchesFolder)
 	}
 	if err != nil || o.DryRun {
 		return formed, err
@@ -98,7 +98,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 				}()
 			}
 			formed.RunID = run.RunID.String()
-			if err := manifest.SetExamples(w.dir.path, source.Examples().Identity); err != nil {
+			if err := manifest.SetExamples(w.path, source.Examples().Identity); err != nil {
 				return index, err
 			}
 			return f.form(ctx, w, source, formed, run, stage)
@@ -134,7 +134,7 @@ func (f Form) form(
 	// Workers get the place of the key, and never the key: the graph of a pipeline is shown by
 	// runners.
 	p, s := beam.NewPipelineWithRoot()
-	training := adopt.Training(w.dir.path, key, run.RunID).(*transforms.Training)
+	training := adopt.Training(w.path, key, run.RunID).(*transforms.Training)
 	files, err := f.sample(ctx, s, training, source, formed.Shards, w.jobs.workDir, dir)
 	if err != nil {
 		return index, err

@@ -247,7 +247,7 @@ func (h NoiseStreamHead) write(out io.Writer) error {
 
 // recipe reads the recipe of the finished noise in the run directory.
 func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
-	dir := store.Join(w.dir.path, manifest.NoiseFolder)
+	dir := store.Join(w.path, manifest.NoiseFolder)
 	missing := func(rule string) error {
 		return &ParamError{
 			Param: "out",
@@ -286,7 +286,7 @@ func (w *work) mayUse(r *noise.Recipe) error {
 	}
 	if training.Known() && r.Params.Training != training {
 		return stages.Disagrees(
-			store.Join(w.dir.path, manifest.NoiseFolder),
+			store.Join(w.path, manifest.NoiseFolder),
 			[]string{"its recipe is for other examples or another sampler"},
 			stages.NewDirectory,
 		)

@@ -30,16 +30,16 @@ func TestLockBeforeLook(t *testing.T) {
 	noise, o := newNoise(t)
 	o = formed(t, o.Out, o.KeyFile)
 	must.Do(t, os.WriteFile(filepath.Join(o.Out, manifest.BatchesFolder, manifest.IndexName), []byte("half"), 0o600))
-	lock := must.Get(pipelines.TakeLock(o.Out))(t)
+	release := must.Get(pipelines.TakeLock(o.Out))(t)
 	if _, err := noise.Run(t.Context(), o); !errors.Is(err, pipelines.ErrLocked) {
 		t.Errorf("under another's lock: %v", err)
 	}
-	o.Held = lock
+	o.Held = true
 	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, pipelines.ErrLocked) || !strings.Contains(err.Error(), manifest.BatchesFolder) {
 		t.Errorf("under its own lock: %v", err)
 	}
-	lock.Release()
-	o.Held = nil
+	release()
+	o.Held = false
 	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, pipelines.ErrLocked) {
 		t.Errorf("after the lock: %v", err)
 	}

@@ -51,7 +51,7 @@ type Options struct {
 	// each; nil: nobody.
 	Tell func(text string)
 
-	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
+	Held bool // the caller holds the lock of Out, while several stages run; else the stage takes it
 }
 
 // tell gives the user a note of one line.

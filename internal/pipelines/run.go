@@ -106,10 +106,12 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	}
 	// One lock for all stages: between two of them no other command may write to the directory.
 	if !o.DryRun {
-		if o.Held, err = TakeLock(o.Out); err != nil {
+		release, err := TakeLock(o.Out)
+		if err != nil {
 			return RunResult{}, err
 		}
-		defer o.Held.Release()
+		defer release()
+		o.Held = true
 	}
 	// Under the lock: from here on nobody else changes the directory.
 	if err := refuseStrangers(ctx, o.Out); err != nil {

@@ -49,7 +49,7 @@ func (s Statistics) Run(ctx context.Context, o Options) (r privacy.Release, err 
 		return r, err
 	}
 	defer w.end()
-	dir, err := store.Abs(w.dir.path)
+	dir, err := store.Abs(w.path)
 	if err != nil {
 		return r, err
 	}

@@ -21,10 +21,10 @@ import (
 // directory and reads its contents. It leaves its result by write, or by inRun if the result is not
 // a folder with an index. It ends with end.
 type work struct {
-	set  Options    // by the user
-	jobs engine     // runs the stage's jobs
-	dir  *directory // that the stage writes in
-	end  func()     // gives the directory back
+	set  Options // by the user
+	jobs engine  // runs the stage's jobs
+	path string  // of the run directory that the stage writes in
+	end  func()  // gives the directory back
 
 	root stream.Root    // of a stage with a key
 	here stages.Present // of a stage that looks
@@ -56,15 +56,13 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	w := &work{set: o, jobs: o.engine(), dir: newDirectory(o), end: func() {}}
+	w := &work{set: o, jobs: o.engine(), path: o.Out, end: func() {}}
 	if !o.DryRun {
 		// After the faults, so that a command with a fault leaves no directory behind, and before the
 		// look, so that nothing changes under it.
-		unlock, err := w.dir.lock()
-		if err != nil {
+		if err := w.lock(); err != nil {
 			return nil, err
 		}
-		w.end = unlock
 	}
 	if err := w.look(ctx, b); err != nil {
 		w.end()
@@ -73,7 +71,9 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	return w, nil
 }
 
-// look reads the root key, and the contents of the run directory.
+// look reads the root key, and the results in the run directory, except the one that the stage makes
+// anew. It refuses batches and noise of another run id than the directory's and, of a stage with a
+// key, batches and noise made with another root key. A job that is only translated looks at nothing.
 func (w *work) look(ctx context.Context, b beginning) (err error) {
 	var root *stream.Root
 	if b.key {
@@ -82,23 +82,26 @@ func (w *work) look(ctx context.Context, b beginning) (err error) {
 		}
 		root = &w.root
 	}
-	if b.looks {
-		w.here, err = w.dir.look(ctx, b.remade, root)
+	if !b.looks || w.jobs.translates {
+		return nil
 	}
-	return err
+	if w.here, err = stages.ReadPresent(ctx, w.path, b.remade); err != nil {
+		return err
+	}
+	return w.here.OneTraining(root)
 }
 
 // inRun runs write, which writes in the run directory, with the run id of the directory or a fresh
 // one. A fresh run id does not outlive an error, unless something is kept after it.
 func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
 	// The first stage in a directory draws its run id; the others find it.
-	run, made, err := manifest.OpenRun(w.dir.path)
+	run, made, err := manifest.OpenRun(w.path)
 	if err != nil {
 		return err
 	}
 	if err := write(run); err != nil {
 		if made && !kept(err) {
-			err = errors.Join(err, manifest.RemoveRun(w.dir.path))
+			err = errors.Join(err, manifest.RemoveRun(w.path))
 		}
 		return err
 	}
@@ -137,7 +140,7 @@ func (o output) begin(dir string, run manifest.Run) (*manifest.Stage, error) {
 // write makes a stage's folder, and publishes it under the index that make returns.
 func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) error {
 	return w.inRun(o.kept, func(run manifest.Run) error {
-		dir := store.Join(w.dir.path, o.folder)
+		dir := store.Join(w.path, o.folder)
 		stage, err := o.begin(dir, run)
 		if err != nil {
 			return err
