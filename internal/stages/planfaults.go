@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -146,36 +145,22 @@ var planFields = func() map[string]map[string]string {
 		"batch size or prob":    "scheme.batch_size, scheme.prob",
 	}
 	fields := map[string]map[string]string{"": all}
-	t := reflect.TypeFor[Plan]()
-	tag := func(f reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }
-	for i := range t.NumField() {
-		f, of := t.Field(i), map[string]string{}
-		inner := f.Type
-		if inner.Kind() == reflect.Pointer {
-			inner = inner.Elem()
+	for _, path := range strictjson.Paths[Plan]() {
+		group, name, inGroup := strings.Cut(path, ".")
+		if !inGroup {
+			name = group
+		} else if fields[group] == nil {
+			fields[group] = map[string]string{}
 		}
-		if inner.Kind() != reflect.Struct || t.Field(i).Anonymous {
-			continue
+		words := inWords(name)
+		if inGroup {
+			fields[group][words] = path
 		}
-		for _, field := range reflect.VisibleFields(inner) { // with the fields of embedded structs, such as a training's
-			if !field.IsExported() || field.Anonymous || tag(field) == "-" {
-				continue
-			}
-			path := tag(f) + "." + tag(field)
-			words := inWords(tag(field))
-			of[words] = path
-			if all[words] == "" {
-				all[words] = path
-			}
+		if all[words] == "" {
+			all[words] = path
 		}
-		fields[tag(f)] = of
 	}
 	fields["bound"]["graph"] = "graph.paths"
-	for _, field := range reflect.VisibleFields(t) {
-		if name := tag(field); name != "" && all[inWords(name)] == "" {
-			all[inWords(name)] = name
-		}
-	}
 	all["scheme"], all["strategy"], all["examples"] = "scheme.scheme", "strategy.kind", "examples"
 	return fields
 }()
