@@ -341,7 +341,7 @@ func TestReplaced(t *testing.T) {
 
 // TestWorkload: a page measures noise by the training of the run's plan, as minsep plan does.
 func TestWorkload(t *testing.T) {
-	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
+	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "privacy": {"epsilon": 1, "delta": 1e-5}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
 	for workload, want := range map[string]mechanism.Params{
 		"training":    {Workload: "training", Training: mechanism.Training{Memory: 3}},
 		"matrix.json": {},
