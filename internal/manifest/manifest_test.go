@@ -2,10 +2,8 @@ package manifest
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -365,24 +363,6 @@ func FuzzParseIndex(f *testing.F) {
 			}
 		}
 	})
-}
-
-func Example() {
-	dir, _ := os.MkdirTemp("", "")
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "batches")
-
-	stage, _ := Begin(out, true)
-	file, _ := stage.Write("rows.txt", text("1 2 3"))
-	ix := Index{Format: "example/1", Files: []File{file}}
-	ix.Params, ix.ParamsSHA256, _ = Params(struct{ Steps int }{3})
-	fmt.Println(stage.Publish(ix))
-
-	back, _ := Open(context.Background(), out, "example/1")
-	fmt.Println(back.Files[0].Name, back.Files[0].Bytes, back.Verify(context.Background(), out))
-	// Output:
-	// <nil>
-	// rows.txt 5 <nil>
 }
 
 // TestFixedRunID: a run id that a test has fixed marks its run.

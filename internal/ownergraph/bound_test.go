@@ -367,30 +367,3 @@ func FuzzRows(f *testing.F) {
 		}
 	})
 }
-
-func ExampleBound_Greedy() {
-	var edges ownergraph.Edges
-	edges.Reset(ownergraph.Int64, ownergraph.String)
-	for example, owners := range []string{"ada", "ada bob", "ada", "bob"} {
-		for _, owner := range strings.Fields(owners) {
-			edges.Examples.AppendInt(int64(example))
-			edges.Owners.AppendBytes([]byte(owner))
-		}
-	}
-	g, err := ownergraph.New(&edges)
-	if err != nil {
-		panic(err)
-	}
-	bounded, err := ownergraph.Bound{MaxExamplesPerOwner: 1}.Greedy(g, stream.PublicKey("example", nil))
-	if err != nil {
-		panic(err)
-	}
-	rows := bounded.Rows()
-	for i := range rows.Len() {
-		start, end := rows.OwnersOf(i)
-		fmt.Println(rows.Examples.Format(i), "kept, owners:", end-start)
-	}
-	// Output:
-	// 0 kept, owners: 1
-	// 3 kept, owners: 1
-}

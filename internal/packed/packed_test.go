@@ -3,7 +3,6 @@ package packed_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -143,22 +142,4 @@ func FuzzRecords(f *testing.F) {
 			t.Error("Add and Records disagree about the chunk")
 		}
 	})
-}
-
-func Example() {
-	groups := make(map[uint32][]byte) // what a GroupByKey makes
-	emit := func(bucket uint32, chunk []byte) { groups[bucket] = append(groups[bucket], chunk...) }
-	p := packed.NewPacker(4)
-	for _, record := range []string{"b2", "a1", "b1"} {
-		p.Add(uint32(record[0]-'a'), []byte(record), emit)
-	}
-	p.Flush(emit)
-
-	s := packed.Sorter{}
-	defer s.Close()
-	s.Add(groups[1])
-	s.Each(func(record []byte) error { fmt.Println(string(record)); return nil })
-	// Output:
-	// b1
-	// b2
 }

@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -57,17 +56,4 @@ func TestNames(t *testing.T) {
 	if err := store.Check("a:b"); err != nil {
 		t.Error(err)
 	}
-}
-
-func Example() {
-	ctx := context.Background()
-	dir, _ := os.MkdirTemp("", "")
-	defer store.RemoveAll(ctx, dir)
-	name := store.Join(dir, "greeting") // or store.Join("gs://bucket/run", "greeting")
-	if err := store.WriteFile(ctx, name, store.Options{Mode: 0o600, New: true}, []byte("hello")); err != nil {
-		fmt.Println(err)
-	}
-	b, err := store.ReadFile(ctx, name, 1<<20)
-	fmt.Println(string(b), err)
-	// Output: hello <nil>
 }

@@ -236,16 +236,6 @@ func TestRunID(t *testing.T) {
 	}
 }
 
-func ExampleSource() {
-	root, _ := stream.ParseRoot([]byte("an example key of 32 bytes......"))
-	key := root.Key(stream.RunID{1}, [32]byte{}, "waiting times")
-	src := stream.NewSource(key)
-	first := src.Stream(src.IntAddress(42, 0)).Uint64()
-	again := src.Stream(src.IntAddress(42, 0)).Uint64()
-	fmt.Println(first == again)
-	// Output: true
-}
-
 var frozen = [8]string{
 	"7cf807cd5299bbca aed48f56dbcd9351 06403c3723f7e3e6",
 	"3e8fc900862fe4d6 5aefd7317d50f44d ad1b21526a04225a",
