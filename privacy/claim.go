@@ -73,8 +73,10 @@ type Noise struct {
 // Validate reports every fault.
 func (c Claim) Validate() error { return c.problem().Validate() }
 
-// Estimate returns an estimate of the claim's smallest noise multiplier, in a second or so. Unless it
-// is Proven it certifies nothing. The cost of a maximum batch size is left out. A combination of scheme and strategy without an analysis is an
+// Estimate returns an estimate of the claim's smallest noise multiplier, in a second or so, or up to
+// a quarter of a minute for a strategy with more bands than the scheme's min-sep: its tables grow with
+// both, and those that are too large are an error. Unless it is Proven it certifies nothing. The cost
+// of a maximum batch size is left out. A combination of scheme and strategy without an analysis is an
 // error, as it is for [Certify].
 func (c Claim) Estimate(ctx context.Context) (Noise, error) {
 	if err := c.Validate(); err != nil {

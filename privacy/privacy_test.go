@@ -179,6 +179,19 @@ func TestOwnStrategy(t *testing.T) {
 	}
 }
 
+// TestTooManyStates: bands and min-sep with too large a table are an error that says so.
+func TestTooManyStates(t *testing.T) {
+	strategy, err := mechanism.BSR(100, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.05, Steps: 100, MinSep: 10, WarmStart: true}}
+	_, err = Claim{Sampler: sampler, Strategy: strategy, Epsilon: 2, Delta: 1e-5}.Estimate(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "too many states") {
+		t.Error(err)
+	}
+}
+
 func Example() {
 	strategy, err := mechanism.BSR(8, 2)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type divergence struct {
 	tilt.Config
 	proposal *tilt.Proposal // nil: values of plain losses, in [0, 1]
+	untilted error          // why there is no proposal, if there is none of any bound
 	proof    proof          // the least bound that is proven without samples
 	cut      *accounting.Truncated
 }
@@ -32,6 +33,7 @@ func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergen
 	proposal, err := tilt.NewProposalWithin(ctx, c, work)
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
+		d.untilted = err
 		return d, c.Spec.Validate()
 	case err != nil:
 		return d, err

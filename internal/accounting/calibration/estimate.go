@@ -3,6 +3,7 @@ package calibration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"sync"
 
@@ -35,7 +36,7 @@ func (s *search) begin(ctx context.Context, x, tables float64) (*estimate, error
 	defer func() { s.making = max(s.making, clock(s.workers)-begun) }()
 	s.states += tables
 	config := tilt.Config{Spec: s.Run.Loss(roundUp(math.Exp(x))), Epsilon: s.Epsilon, Direction: s.direction}
-	d, err := newDivergence(ctx, config, tables)
+	d, err := s.divergence(ctx, config, tables)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +46,18 @@ func (s *search) begin(ctx context.Context, x, tables float64) (*estimate, error
 	l := newEstimate(d, s.Delta)
 	l.x, l.tables = x, tables
 	return l, nil
+}
+
+// divergence is [newDivergence], without tables that were too large at another noise multiplier.
+func (s *search) divergence(ctx context.Context, c tilt.Config, tables float64) (divergence, error) {
+	for _, l := range s.estimates {
+		if errors.Is(l.untilted, tilt.ErrStates) && tables <= l.tables {
+			d := l.divergence
+			d.Config = c
+			return d, nil
+		}
+	}
+	return newDivergence(ctx, c, tables)
 }
 
 // estimateOf is an estimate at a divergence whose size is not known, and the search that draws its samples;

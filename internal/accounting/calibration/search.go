@@ -90,11 +90,11 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 		case known && stdErr <= Rough && (!enough || s.spent() || before == s.drawn && !s.isExact(l)):
 			return f, nil
 		case s.spent():
-			return f, fmt.Errorf("%w: more than %d", ErrTooExpensive, s.drawn)
+			return f, s.tooExpensive()
 		case !enough && !known && s.leastBelow() > x+2*Rough/Apart && !math.IsInf(s.leastBelow(), 1): // M grows steeply with less noise
 			goal = (x + s.leastBelow()) / 2
 		case !enough && (known || s.hasAbove(x) || short == 3):
-			return f, fmt.Errorf("%w: more than %d", ErrTooExpensive, s.drawn)
+			return f, s.tooExpensive()
 		case !enough && s.isHopeless(l): // more noise has a smaller M
 			short, goal = short+1, x+Farthest
 		case !enough: // a divergence falls faster with σ than M does
@@ -114,6 +114,15 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 		}
 	}
 	return line{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
+}
+
+// tooExpensive says how many samples were not enough, and why there is nothing better than plain losses.
+func (s *search) tooExpensive() error {
+	err := fmt.Errorf("%w: more than %d for H(%s)", ErrTooExpensive, s.drawn, s.direction)
+	if last := s.estimates[len(s.estimates)-1]; last.untilted != nil {
+		err = fmt.Errorf("%w: %w", err, last.untilted)
+	}
+	return err
 }
 
 // within is the goal, or the ln σ nearest to it that is at most Farthest from all estimates.
@@ -294,7 +303,7 @@ func (s *search) retabled(ctx context.Context, l *estimate, work float64) (bool,
 	if err != nil {
 		return false, err
 	}
-	if l.tables = work; finer.bound() > l.bound()/2 {
+	if l.tables, l.untilted = work, finer.untilted; finer.bound() > l.bound()/2 {
 		return false, nil
 	}
 	*l = *finer
@@ -353,7 +362,7 @@ func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, e
 	}
 	n.Samples, n.OneDirection = n.Samples+s.drawn, false
 	if !enough {
-		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooExpensive, s.drawn, s.direction)
+		return n, s.tooExpensive()
 	}
 	s.below = false
 	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {

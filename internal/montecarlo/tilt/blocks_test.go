@@ -126,7 +126,7 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	if proposal.Bound > .01 || proposal.Moment.Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
-	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Moment.Order, true); !errors.Is(err, ErrTable) {
+	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Moment.Order, 0); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", proposal.Moment.Order, s, err)
 	}
 	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
@@ -173,7 +173,7 @@ func TestOneExampleInBlocks(t *testing.T) {
 	if proposal.Moment.Block == 0 || proposal.Moment.Order < 4 || proposal.Draws != 0 {
 		t.Fatalf("proposal %+v: not in blocks", proposal)
 	}
-	s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), 2, false)
+	s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), 2, math.Inf(1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,15 @@ const (
 	// Limits of states times steps. A state takes some 5 ns at each step where the law is the same
 	// at every step, and many steps are then spared; elsewhere it takes some 50
 	// ns.
+	leastWork     = 3e7 // that the least order always has
 	maxLowWork    = 2e9 // of orders up to 3, which decide whether tilting helps at all
 	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step
 	maxOrderWork  = 3e7 // of others: with 6e7, and 256 MB, a certificate of epoch-min-sep took 48 CPU-s in place of 31
 	maxOwnersWork = 6e6 // of several examples per owner, which have higher orders in blocks
+
+	// beyondEstimate is how many times as many states as estimated a table may have. With more bands
+	// than min-sep it may have any number: 40 bands and min-sep 8 have 8e6 states a step at order 2.
+	beyondEstimate = 10
 
 	// Limits of the multiplications of an order, about five seconds in clusters.
 	maxClusterWork = 1e9

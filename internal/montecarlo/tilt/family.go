@@ -13,8 +13,9 @@ import (
 type family interface {
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
-	// source makes the tables of an order; only with keep can tuples be drawn from them.
-	source(ctx context.Context, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (*source, error)
+	// source makes the tables of an order, of at most so many states times steps. Tuples can be drawn
+	// from them only if most is 0, which sets no limit.
+	source(ctx context.Context, s montecarlo.Spec, columns *likelihood.Columns, order int, most float64) (*source, error)
 	// work is about the number of states times steps of the tables of an order; 0 if it is small.
 	work(s montecarlo.Spec, order int) float64
 }
@@ -76,14 +77,14 @@ func sourceAbove(
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
-	keep bool,
+	most float64,
 ) (*source, error) {
 	if lower != nil && lower.above != nil {
 		if s, err := lower.above(order); s != nil || err != nil {
 			return s, err
 		}
 	}
-	return familyOf(s).source(ctx, s, columns, order, keep)
+	return familyOf(s).source(ctx, s, columns, order, most)
 }
 
 // logN is ln N_θ, rounded upward.

@@ -20,17 +20,21 @@ func newLawFamily(s montecarlo.Spec) lawFamily {
 }
 
 func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
-	limit := maxOrderWork
+	// Orders that cannot be kept are of no use.
+	return f.work(s, order) <= f.limit(s, order) && (order <= 3 || f.alike || f.kept(s, order) <= maxTableBytes)
+}
+
+// limit is the largest work of tables of an order.
+func (f lawFamily) limit(s montecarlo.Spec, order int) float64 {
 	switch {
 	case order <= 3:
-		limit = maxLowWork
+		return maxLowWork
 	case f.alike:
-		limit = maxAlikeWork
+		return maxAlikeWork
 	case s.MaxExamplesPerOwner > 1:
-		limit = maxOwnersWork
+		return maxOwnersWork
 	}
-	// Orders that cannot be kept are of no use.
-	return f.work(s, order) <= limit && (order <= 3 || f.alike || f.kept(s, order) <= maxTableBytes)
+	return maxOrderWork
 }
 
 // kept is about the size of a table of an order that keeps all its slices.
@@ -43,15 +47,20 @@ func (f lawFamily) source(
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
-	keep bool,
+	most float64,
 ) (*source, error) {
-	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes}
+	o := tuples.Options{Keep: most == 0, MaxBytes: maxTableBytes}
+	if most > 0 {
+		o.MostWork = min(beyondEstimate*min(most, f.limit(s, order)), maxLowWork)
+	}
 	if order <= 3 {
 		o.MaxBytes = maxLowBytes
 	}
 	return newTableSource(ctx, f.law, columns, s.Factor(), order, o)
 }
 
+// work takes the columns of an example to end before it may take part again. Tables of more bands are
+// larger, and end at the limit of [lawFamily.source].
 func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
 	return tuples.Count(tuples.Labels(s.Law, s.Strategy.Bands()), order-1) * float64(s.Steps())
 }

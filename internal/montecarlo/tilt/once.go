@@ -45,7 +45,7 @@ func (x uniformOnce) source(
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
-	_ bool,
+	_ float64,
 ) (*source, error) {
 	c, err := newClusters(x, columns, s.Factor(), order, exactClusters(columns.Bands, order))
 	if err == nil {

@@ -117,7 +117,7 @@ func (p *parts) moments(ctx context.Context) (moments []Moment, walkError float6
 		if !familyOf(p.spec).affordable(p.spec, order) {
 			break
 		}
-		next, err := sourceAbove(ctx, s, p.spec, p.columns, order, false)
+		next, err := sourceAbove(ctx, s, p.spec, p.columns, order, math.Inf(1))
 		if err != nil {
 			break
 		}

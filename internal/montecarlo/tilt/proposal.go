@@ -274,7 +274,7 @@ func newForward(c Config, columns *likelihood.Columns, work float64) *forward {
 }
 
 // orders tries exact tables, from the least order on. For one example and for two, this order is tried
-// whatever its work; with more, blocks have it too.
+// with a larger work too; with more, blocks have it too.
 func (f *forward) orders(ctx context.Context) {
 	k, spec := f.examples, f.Spec
 	last := math.Inf(1) // how the order before changed M
@@ -285,7 +285,11 @@ func (f *forward) orders(ctx context.Context) {
 			(!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
-		next, err := sourceAbove(ctx, s, spec, f.columns, order, false)
+		most := f.work
+		if order == max(2, k) {
+			most = max(most, leastWork)
+		}
+		next, err := sourceAbove(ctx, s, spec, f.columns, order, most)
 		if err != nil {
 			f.failed = err
 			break
@@ -360,7 +364,7 @@ func (f *forward) blocks(ctx context.Context) {
 
 // proposal is the best that was found.
 func (f *forward) proposal() (Proposal, error) {
-	if f.moment.Order == 0 {
+	if f.moment.Order == 0 || f.moment.Order == 1 && errors.Is(f.failed, ErrStates) {
 		if f.failed == nil {
 			return Proposal{}, fmt.Errorf(
 				"%w for %d examples per owner: %w of an order that serves at so little noise",

@@ -22,7 +22,7 @@ func TestMomentsAreRaised(t *testing.T) {
 	}
 	for name, s := range specs {
 		columns := likelihood.NewColumns(c)
-		exact, err := familyOf(s).source(t.Context(), s, columns, 2, false)
+		exact, err := familyOf(s).source(t.Context(), s, columns, 2, math.Inf(1))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

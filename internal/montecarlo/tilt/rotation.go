@@ -42,7 +42,7 @@ func (r rotation) source(
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
-	keep bool,
+	most float64,
 ) (*source, error) {
 	periods := r.of(s)
 	switch order {
@@ -53,7 +53,7 @@ func (r rotation) source(
 			walker:    exactly(periods.draw),
 		}, nil
 	case 2:
-		t, err := newPairs(periods, s.Factor(), columns, keep)
+		t, err := newPairs(periods, s.Factor(), columns, most == 0)
 		if err != nil {
 			return nil, err
 		}

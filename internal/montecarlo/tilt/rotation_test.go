@@ -109,7 +109,7 @@ func TestRotationNormaliserIsTheSumOverAllPairs(t *testing.T) {
 		if got := math.Exp(c.pairs(t).logN); math.Abs(got/want-1) > 1e-12 {
 			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
 		}
-		s, err := (rotation{c.period}).source(t.Context(), c.spec(), likelihood.NewColumns(c.c), 2, false)
+		s, err := (rotation{c.period}).source(t.Context(), c.spec(), likelihood.NewColumns(c.c), 2, math.Inf(1))
 		if err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8 {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}

@@ -14,6 +14,10 @@ import (
 // memory, or its numbers leave the range of float64. A lower order may do.
 var ErrTable = tuples.ErrTable
 
+// ErrStates is an [ErrTable] of every noise multiplier: the table has too many states for the work that
+// it may take.
+var ErrStates = tuples.ErrStates
+
 // newTableSource makes the table of an order, exact or in blocks. It takes 1/σ².
 func newTableSource(
 	ctx context.Context,

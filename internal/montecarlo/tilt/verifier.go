@@ -168,7 +168,7 @@ func sourceOf(s montecarlo.Spec, columns *likelihood.Columns, m Moment) (made *s
 	if m.Block > 0 {
 		made, err = newBlockSource(ctx, newLawFamily(s), s, columns, m.Order, m.Block, true, math.Inf(1))
 	} else {
-		made, err = familyOf(s).source(ctx, s, columns, m.Order, true)
+		made, err = familyOf(s).source(ctx, s, columns, m.Order, 0)
 	}
 	if err == nil && made.version != m.Tables {
 		return nil, fmt.Errorf(

@@ -185,10 +185,10 @@ func unroll(ctx context.Context, l law, n, bands, block int) (*unrolled, error) 
 			return nil, err
 		}
 		if len(u.next) > maxOfStep {
-			return nil, fmt.Errorf("%w: too many labels of a participation: %d before step %d", ErrTable, len(u.next), i+1)
+			return nil, fmt.Errorf("%w: %d labels of a participation before step %d", ErrStates, len(u.next), i+1)
 		}
 		if listed += len(u.list); listed > maxLabels {
-			return nil, fmt.Errorf("%w: too many labels of a participation: %d up to step %d", ErrTable, listed, i)
+			return nil, fmt.Errorf("%w: %d labels of a participation up to step %d", ErrStates, listed, i)
 		}
 		u.list, u.next = u.next, u.list
 		if period == 0 || (i+1)%period != 0 {

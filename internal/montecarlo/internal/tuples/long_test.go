@@ -91,7 +91,11 @@ func TestTooManyLabels(t *testing.T) {
 	}
 	g := likelihood.NewGram(likelihood.Toeplitz(40, column), .5)
 	_, err := makeTable(bMinSep(1, .05, true), g, 2, plenty)
-	if !errors.Is(err, ErrTable) || !strings.HasSuffix(err.Error(), "65536 before step 16") {
+	if !errors.Is(err, ErrStates) || !strings.HasSuffix(err.Error(), "65536 labels of a participation before step 16") {
+		t.Error(err)
+	}
+	_, err = makeTable(bMinSep(10, .05, true), g, 2, Options{MaxBytes: plenty.MaxBytes, MostWork: 1000})
+	if !errors.Is(err, ErrStates) || !strings.Contains(err.Error(), "a strategy with at most min-sep bands has fewer") {
 		t.Error(err)
 	}
 }

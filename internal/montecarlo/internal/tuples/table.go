@@ -16,12 +16,16 @@ import (
 // memory, or its numbers leave the range of float64. A lower order may do.
 var ErrTable = errors.New("no table")
 
+// ErrStates is an [ErrTable] of more states than a table may have, which depends on no number of it.
+var ErrStates = fmt.Errorf("%w: too many states", ErrTable)
+
 // Options say how a table is made.
 type Options struct {
 	Keep     bool    // every slice, to draw tuples
 	Block    int     // steps of a block; 0 and 1 for an exact table
 	MaxBytes int     // of what is held at one time
 	Whole    int     // bytes of all slices above which one stands for those far from both ends; 0 for 1 GiB
+	MostWork float64 // states of all steps; 0 for no limit
 	MostLogN float64 // an upper bound that is above it is of no use; 0 for none
 }
 
@@ -102,7 +106,7 @@ func newTable(ctx context.Context, l law, g *likelihood.Gram, theta int, o Optio
 		return nil, err
 	}
 	if Count(u.labels, theta) > math.MaxInt32/2 {
-		return nil, fmt.Errorf("%w: order %d with %d labels has too many states", ErrTable, theta, u.labels)
+		return nil, fmt.Errorf("%w: order %d with %d labels", ErrStates, theta, u.labels)
 	}
 	t := &Table{unrolled: u, theta: theta, gram: g, options: o, multisets: newMultisets(theta, u.labels+1)}
 	n, size := g.Steps, 1
@@ -196,7 +200,10 @@ func (t *Table) backward(ctx context.Context) error {
 		}
 		scaled := t.step(i)
 		t.Bytes += 8 * len(t.slice[i])
-		t.Work += float64(t.of.count)
+		if t.Work += float64(t.of.count); t.options.MostWork > 0 && t.Work > t.options.MostWork {
+			return fmt.Errorf("%w: order %d at %d steps with %d labels has more than %.3g: a strategy with at most min-sep bands has fewer",
+				ErrStates, t.theta, t.gram.Steps, t.labels, t.options.MostWork)
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
