@@ -11,8 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-
-	"minsep/internal/stream"
 )
 
 // maxLines is the number of lines of a program, without blank ones and comments.
@@ -30,11 +28,18 @@ var programs = map[string]struct {
 	"law":   {regexp.MustCompile(`(?m)^step (\d+): \d+ examples$`), 30},
 }
 
+// goCommand is a go command in this module, which the workspace has no part in, as in a module of yours.
+func goCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	return cmd
+}
+
 // build returns a program.
 func build(t *testing.T, name string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+	if out, err := goCommand("build", "-o", program, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return program
@@ -43,14 +48,15 @@ func build(t *testing.T, name string) string {
 // certified is what a program says of its certificate.
 var certified = regexp.MustCompile(`(?m)^σ = (\d\.\d+) by monte carlo`)
 
+// TestPrograms: the programs run, with a key of the command that a module gets as its tool.
 func TestPrograms(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if out, err := goCommand("tool", "minsep", "keygen", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for name, want := range programs {
 		t.Run(name, func(t *testing.T) {
 			dir, program := t.TempDir(), build(t, name)
-			key := filepath.Join(dir, "key")
-			if err := stream.CreateKeyFile(key); err != nil {
-				t.Fatal(err)
-			}
 			sigma := map[string]bool{}
 			for _, runner := range []string{"direct", "prism"} {
 				var out, log bytes.Buffer
