@@ -113,9 +113,7 @@ func TestScheduleFromFile(t *testing.T) {
 		t.Error(d)
 	}
 	p.Steps = 5
-	if _, err := p.Problem(read); err == nil || !strings.Contains(err.Error(), "must be 4, as the schedule rates.json has") {
-		t.Error(err)
-	}
+	must.Fail(t, "", "must be 4, as the schedule rates.json has")(p.Problem(read))
 	if _, err := p.Problem(nil); err == nil {
 		t.Error("a schedule without its file is accepted")
 	}

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/sampling"
 )
@@ -147,9 +147,7 @@ func TestCutIsUniform(t *testing.T) {
 // known, before batches are formed, and the largest that they can give is not.
 func TestFixedInfeasible(t *testing.T) {
 	p := sampling.Params{Scheme: "fixed", Steps: 100, MinSep: 8, BatchSize: 126}
-	if _, err := p.Spec(sampling.Population{Examples: 1000}); err == nil || !strings.Contains(err.Error(), "must be at most 125, the largest feasible") {
-		t.Errorf("126 of 1000 examples: %v", err)
-	}
+	must.Fail(t, "126 of 1000 examples", "must be at most 125, the largest feasible")(p.Spec(sampling.Population{Examples: 1000}))
 	if _, err := p.Spec(sampling.Population{}); err != nil {
 		t.Errorf("of examples that are not known: %v", err)
 	}

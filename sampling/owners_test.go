@@ -120,9 +120,7 @@ func TestParamsOfOwners(t *testing.T) {
 		p.SecretPartition = name == "cyclic-poisson"
 		spec, err := p.Spec(population)
 		if name == "multi-owner" || name == "fixed" || name == "rotation" {
-			if err == nil || !strings.Contains(err.Error(), "sample owners: is not for "+name) {
-				t.Errorf("%s: got %v", name, err)
-			}
+			must.Fail(t, name, "sample owners: is not for "+name)(err)
 			continue
 		}
 		if err != nil {

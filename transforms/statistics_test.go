@@ -85,9 +85,7 @@ func TestStatistics(t *testing.T) {
 		}
 		_, s := beam.NewPipelineWithRoot()
 		e := must.Get(ReadTable(t.Context(), s, training, filepath.Join(training.dir, "bounded")))(t)
-		if _, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, numbers(3)))); err == nil || !strings.Contains(err.Error(), "released already") {
-			t.Errorf("a second release: %v", err)
-		}
+		must.Fail(t, "a second release", "released already")(Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, numbers(3)))))
 		twice := must.Get(build(newTraining(t), append(numbers(people), 7)))(t)
 		if _, err := beam.Run(t.Context(), runner, twice); err == nil || !strings.Contains(err.Error(), "two values") || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("two values: %v", err)

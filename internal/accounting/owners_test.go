@@ -121,9 +121,7 @@ func TestCertificateOfOwners(t *testing.T) {
 		}
 	}
 	p.Unit = UnitExample
-	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "must be owner where owners are sampled") {
-		t.Errorf("a claim for single examples: got %v", err)
-	}
+	must.Fail(t, "a claim for single examples", "must be owner where owners are sampled")(p.Validate())
 }
 
 func TestProtectedInTheDatasNouns(t *testing.T) {

@@ -337,9 +337,7 @@ func TestUnreadableFile(t *testing.T) {
 		filepath.Join(dir, "[a-"):   "syntax error in pattern",
 	} {
 		_, err := graphio.Open(context.Background(), []string{path}, graphio.Options{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
+		must.Fail(t, path, want)(err)
 	}
 	if _, err := graphio.Open(context.Background(), nil, graphio.Options{}); err == nil {
 		t.Error("no path was fine")

@@ -85,13 +85,9 @@ func TestPoolsAreChecked(t *testing.T) {
 
 func TestPoolsOfAnotherFormat(t *testing.T) {
 	run := twoPools(t, func(_ *ownergraph.Rows, s *ownergraph.Summary) { s.Coverage = nil })
-	if _, err := manifest.OpenBounded(t.Context(), filepath.Join(run, manifest.BoundedFolder)); err == nil || !strings.Contains(err.Error(), "coverage of pools") {
-		t.Errorf("pools without a coverage: %v", err)
-	}
+	must.Fail(t, "pools without a coverage", "coverage of pools")(manifest.OpenBounded(t.Context(), filepath.Join(run, manifest.BoundedFolder)))
 	run = twoPools(t, func(_ *ownergraph.Rows, s *ownergraph.Summary) { s.Coverage.Pools = 3 })
-	if _, err := manifest.OpenBounded(t.Context(), filepath.Join(run, manifest.BoundedFolder)); err == nil || !strings.Contains(err.Error(), "contradicts itself") {
-		t.Errorf("two pools of three: %v", err)
-	}
+	must.Fail(t, "two pools of three", "contradicts itself")(manifest.OpenBounded(t.Context(), filepath.Join(run, manifest.BoundedFolder)))
 }
 
 // TestPoolsNeedTheirCertificate: a certificate of rotation goes with a table of pools, and no other

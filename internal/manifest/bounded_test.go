@@ -352,19 +352,13 @@ func TestOpenBounded(t *testing.T) {
 	if next != 42 {
 		t.Errorf("%d rows", next)
 	}
-	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "bounded table part-00001.parquet: row group 1: row") {
-		t.Errorf("with another first row: %v", err)
-	}
+	must.Fail(t, "with another first row", "bounded table part-00001.parquet: row group 1: row")((BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }))
 	if err := (BoundedFile{BoundedPartName(1), 30, 13}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil {
 		t.Error("another number of rows was fine")
 	}
 
 	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(i64, i64, 30, 12, one)})
-	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "other types") {
-		t.Errorf("types that differ: %v", err)
-	}
+	must.Fail(t, "types that differ", "other types")(OpenBounded(t.Context(), dir))
 	write([]*ownergraph.Rows{makeRows(i64, i64, 0, 3, one)}, "part-00001.parquet")
-	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "where part-00000.parquet is expected") {
-		t.Errorf("a part missing: %v", err)
-	}
+	must.Fail(t, "a part missing", "where part-00000.parquet is expected")(OpenBounded(t.Context(), dir))
 }

@@ -85,9 +85,7 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 		if err == nil {
 			err = ix.Verify(t.Context(), dir)
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
+		must.Fail(t, "", want)(err)
 	}
 }
 
@@ -105,9 +103,7 @@ func TestBeginProtectsWhatIsThere(t *testing.T) {
 	}
 	foreign := t.TempDir()
 	os.WriteFile(filepath.Join(foreign, "mine.txt"), nil, 0o600)
-	if _, err := Begin(foreign, true); err == nil || !strings.Contains(err.Error(), "left alone") {
-		t.Errorf("taking over a foreign folder: %v", err)
-	}
+	must.Fail(t, "taking over a foreign folder", "left alone")(Begin(foreign, true))
 }
 
 func TestKilledStageIsTakenOver(t *testing.T) {
@@ -249,9 +245,7 @@ func TestRunDirectory(t *testing.T) {
 	taking := run
 	taking.TakingOver = true
 	must.Do(t, WriteRun(dir, taking, &run))
-	if _, _, err := OpenRun(dir); err == nil || !strings.Contains(err.Error(), "was begun by minsep run --again") {
-		t.Errorf("a run that takes over: %v", err)
-	}
+	must.Fail(t, "a run that takes over", "was begun by minsep run --again")(OpenRun(dir))
 	must.Do(t, RemoveRun(dir))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is still there: %v", err)

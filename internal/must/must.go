@@ -1,7 +1,10 @@
-// Package must ends a test at an error that the test does not expect. Only test files import it.
+// Package must says what a test expects of errors. Only test files import it.
 package must
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Do ends the test if err is not nil.
 func Do(t testing.TB, err error) {
@@ -18,5 +21,17 @@ func Get[T any](value T, err error) func(t testing.TB) T {
 		t.Helper()
 		Do(t, err)
 		return value
+	}
+}
+
+// Fail takes what a function returns, whose last result is an error. The test fails, and goes on, if
+// that error does not say want: must.Fail(t, "a closed file", "file already closed")(f.Read(b)).
+func Fail(t testing.TB, about, want string) func(results ...any) {
+	return func(results ...any) {
+		t.Helper()
+		err, _ := results[len(results)-1].(error)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error that says %q", about, err, want)
+		}
 	}
 }

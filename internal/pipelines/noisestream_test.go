@@ -251,9 +251,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 		"checkpoint-steps 0: must be at least 1": {Shards: 1, Checkpoint: dir},
 		"checkpoint ftp://x":                     {Shards: 1, Checkpoint: "ftp://x", CheckpointSteps: 1},
 	} {
-		if _, err := write(bad); err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("%q: %v", words, err)
-		}
+		must.Fail(t, "", words)(write(bad))
 	}
 }
 

@@ -54,9 +54,7 @@ func TestUnknownFieldsPlaces(t *testing.T) {
 		`{"bound": {"limit": 4}}`:         "bound.limit: unknown field: there are max_examples_per_owner, duplicates",
 		`{"nosie": {}}`:                   "nosie: unknown field: there are name, graph, bound, examples, scheme, strategy",
 	} {
-		if _, err := ParsePlan("plan", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		must.Fail(t, text, want)(ParsePlan("plan", []byte(text)))
 	}
 }
 
@@ -67,9 +65,7 @@ func TestPlanText(t *testing.T) {
 		t.Errorf("with a byte order mark: %v, %v", err, p.Validate())
 	}
 	for _, text := range []string{"", " \n", "\ufeff", "// nothing\n"} {
-		if _, err := ParsePlan("empty.json", []byte(text)); err == nil || !strings.Contains(err.Error(), "empty.json: is empty; minsep run --example") {
-			t.Errorf("%q: %v", text, err)
-		}
+		must.Fail(t, text, "empty.json: is empty; minsep run --example")(ParsePlan("empty.json", []byte(text)))
 	}
 }
 

@@ -189,9 +189,7 @@ func TestKeyFile(t *testing.T) {
 	if _, err := stream.ReadKeyFile(path); err != nil {
 		t.Error(err)
 	}
-	if err := stream.CreateKeyFile(path); err == nil || !strings.Contains(err.Error(), "never overwritten") {
-		t.Errorf("overwriting a key: %v", err)
-	}
+	must.Fail(t, "overwriting a key", "never overwritten")(stream.CreateKeyFile(path))
 	faults := map[string]func(p string){
 		"lets others use it":  func(p string) { os.WriteFile(p, make([]byte, 32), 0o600); os.Chmod(p, 0o640) },
 		"exactly 32 bytes":    func(p string) { os.WriteFile(p, make([]byte, 31), 0o600) },
@@ -203,9 +201,7 @@ func TestKeyFile(t *testing.T) {
 	for want, make := range faults {
 		p := filepath.Join(dir, want)
 		make(p)
-		if _, err := stream.ReadKeyFile(p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
+		must.Fail(t, "", want)(stream.ReadKeyFile(p))
 	}
 }
 

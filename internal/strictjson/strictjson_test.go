@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 func TestPlain(t *testing.T) {
@@ -182,9 +184,7 @@ func TestManyNames(t *testing.T) {
 	}
 	text.WriteByte('}')
 	text.Bytes()[0] = '{'
-	if err := Unambiguous(text.Bytes()); err == nil || !strings.Contains(err.Error(), "fields") {
-		t.Error(err)
-	}
+	must.Fail(t, "", "fields")(Unambiguous(text.Bytes()))
 }
 
 // TestUnambiguous: names of one object, whatever their case; not of different objects, and not

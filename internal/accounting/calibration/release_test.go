@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 )
 
 // TestRelease: samples are drawn from the candidate with the most noise down to the first that is
@@ -34,9 +34,7 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Release(t.Context(), l, 5000, func(context.Context, *ledger.Ledger, int, []ledger.Unit) error { return nil }); err == nil || !strings.Contains(err.Error(), "units of candidate 2 were not drawn") {
-		t.Errorf("a ledger without samples: %v", err)
-	}
+	must.Fail(t, "a ledger without samples", "units of candidate 2 were not drawn")(Release(t.Context(), l, 5000, func(context.Context, *ledger.Ledger, int, []ledger.Unit) error { return nil }))
 	stopped := errors.New("stopped")
 	var drawn []int
 	units := 0

@@ -322,9 +322,7 @@ func TestFaults(t *testing.T) {
 	p, s := beam.NewPipelineWithRoot()
 	_, err := contribution.Bound(s, bad, beam.CreateList(s, [][]byte{{0}}))
 	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "buckets -1"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want a fault with %q", err, want)
-		}
+		must.Fail(t, "", want)(err)
 	}
 	var pe *contribution.ParamError
 	if !errors.As(err, &pe) {
@@ -333,14 +331,10 @@ func TestFaults(t *testing.T) {
 	_ = p
 	good, _ := newConfig(t)
 	e := graph(rand.New(rand.NewPCG(1, 2)), ownergraph.String, ownergraph.Int64, 5, 5, 5)
-	if _, _, err := bound(direct.Execute, good, encode(t, e, 9)); err == nil || !strings.Contains(err.Error(), "conflicting id types") {
-		t.Errorf("string ids where integers are configured: %v", err)
-	}
+	must.Fail(t, "string ids where integers are configured", "conflicting id types")(bound(direct.Execute, good, encode(t, e, 9)))
 	if _, _, err := bound(direct.Execute, good, [][]byte{{77}}); err == nil {
 		t.Error("a chunk of nonsense was taken for edges")
 	}
 	good.Key.KeyURI = filepath.Join(t.TempDir(), "none")
-	if _, _, err := bound(direct.Execute, good, encode(t, e, 9)); err == nil || !strings.Contains(err.Error(), "key file") {
-		t.Errorf("no key: %v", err)
-	}
+	must.Fail(t, "no key", "key file")(bound(direct.Execute, good, encode(t, e, 9)))
 }

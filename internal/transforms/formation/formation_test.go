@@ -157,9 +157,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 func refuses(t *testing.T, about string, spec sampling.Spec, tb table, h how, want string) {
 	t.Helper()
 	_, err := tryForm(t, spec, tb, h)
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: got %v, want %q", about, err, want)
-	}
+	must.Fail(t, about, want)(err)
 }
 
 func read(t testing.TB, b *manifest.Batches) [][]int64 {

@@ -3,7 +3,6 @@ package formation_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,7 +86,5 @@ func TestRotationNeedsPools(t *testing.T) {
 	without := randomTable(5, 40, 20)
 	without.pools = 3
 	refuses(t, "rows without pools", spec, without, plain, "are in no pools")
-	if err := (formation.Config{Spec: spec, Examples: 5, Pools: 2, Settings: formation.Settings{Shards: 1, IDs: formation.IDs{AreRow: true}, Key: keyref.Ref{KeyURI: keyFile}}}).Validate(); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
-		t.Errorf("numbered examples: %v", err)
-	}
+	must.Fail(t, "numbered examples", "pools 2: must be at least 1 for rotation, of a table")((formation.Config{Spec: spec, Examples: 5, Pools: 2, Settings: formation.Settings{Shards: 1, IDs: formation.IDs{AreRow: true}, Key: keyref.Ref{KeyURI: keyFile}}}).Validate())
 }

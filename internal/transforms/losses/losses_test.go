@@ -136,9 +136,7 @@ func TestRefuses(t *testing.T) {
 	}
 	other := units[0]
 	other.Configuration = strings.Repeat("0", 64)
-	if err := sum(t, "direct", Config{Protocol: encoded}, []ledger.Unit{other}); err == nil || !strings.Contains(err.Error(), "another protocol") {
-		t.Errorf("a unit of another protocol: %v", err)
-	}
+	must.Fail(t, "a unit of another protocol", "another protocol")(sum(t, "direct", Config{Protocol: encoded}, []ledger.Unit{other}))
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "unit-0-0-0-1.json"), []byte(`{"unit": {}, "more": 1}`), 0o600))
 	if err := Collect(t.Context(), dir, l.AddAll); err == nil {

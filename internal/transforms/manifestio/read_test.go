@@ -244,7 +244,5 @@ func TestSpoiledTableFailsThePipeline(t *testing.T) {
 	must.Get(manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }))(t)
 	p, s := beam.NewPipelineWithRoot()
 	must.Get(manifestio.ReadBounded(s, table, true))(t)
-	if err := ptest.Run(p); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("got %v", err)
-	}
+	must.Fail(t, "", name)(ptest.Run(p))
 }
