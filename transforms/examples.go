@@ -157,7 +157,7 @@ func (g Graph) open(ctx context.Context) (*graphio.Source, error) {
 	)
 }
 
-// BoundGraph is [BoundContributions] for a graph in files. Ids are int64 or string, as the files
+// BoundGraph is [BoundContributions] for a graph in files. Ids are int64, string or []byte, as the files
 // have them.
 func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Graph) (Examples, error) {
 	s = s.Scope("minsep.BoundGraph")

@@ -24,16 +24,21 @@ func columnType(t reflect.Type) (ownergraph.IDType, bool) {
 	switch t {
 	case reflect.TypeFor[int64](), reflect.TypeFor[uint64]():
 		return ownergraph.Int64, true
-	case reflect.TypeFor[string](), reflect.TypeFor[[]byte]():
+	case reflect.TypeFor[string]():
 		return ownergraph.String, true
+	case reflect.TypeFor[[]byte]():
+		return ownergraph.Bytes, true
 	}
 	return 0, false
 }
 
 // goType returns the type of ids that are read from a column.
 func goType(t ownergraph.IDType) reflect.Type {
-	if t == ownergraph.String {
+	switch t {
+	case ownergraph.String:
 		return reflect.TypeFor[string]()
+	case ownergraph.Bytes:
+		return reflect.TypeFor[[]byte]()
 	}
 	return reflect.TypeFor[int64]()
 }
