@@ -20,6 +20,9 @@ func meant(path string) string {
 			return "in an object store it is " + scheme + "://" + strings.TrimLeft(rest, "/")
 		}
 	}
+	if strings.HasPrefix(path, "~") {
+		return "only shells replace ~: write the whole path"
+	}
 	parts := strings.Split(path, ",")
 	for _, part := range parts {
 		if _, err := os.Stat(strings.TrimSpace(part)); err != nil || len(parts) < 2 {

@@ -64,7 +64,7 @@ func (o Options) tell(format string, values ...any) {
 // Validate records the faults of the options of every stage with a key.
 func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
-	const wayOut = "give the key with which the run directory was made, or make one for a new directory by `minsep keygen`"
+	const wayOut = "give the key with which the run directory was made, by a whole path or one from the folder in which the command runs, or make one for a new directory by `minsep keygen`"
 	_, err := stream.ReadKeyFile(o.KeyFile)
 	switch {
 	case o.KeyFile == "":
@@ -92,6 +92,7 @@ func (o Options) validateJob(c *param.Checker) {
 		"must name the job server of runner "+e.runner+", such as localhost:8099",
 	)
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	c.Require(!strings.HasPrefix(o.Out, "~"), "out", o.Out, "must be a whole path, or one from the folder in which the command runs: only shells replace ~")
 	c.Require(!isFile(o.Out), "out", o.Out, "must be a run directory, and is a file")
 	for _, s := range stages.All {
 		folder := s.Folder()

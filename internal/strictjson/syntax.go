@@ -49,7 +49,11 @@ func Invalid(b []byte) error {
 	var v any
 	err := json.Unmarshal(b, &v)
 	if s, ok := err.(*json.SyntaxError); ok {
-		line := 1 + bytes.Count(b[:min(int(s.Offset), len(b))], []byte("\n"))
+		at := min(int(s.Offset), len(b))
+		line := 1 + bytes.Count(b[:at], []byte("\n"))
+		if at > 0 && bytes.IndexByte([]byte("TFN'"), b[at-1]) >= 0 {
+			return fmt.Errorf("line %d: %q is no JSON, which has true, false, null, numbers, and text in double quotes", line, b[at-1:at])
+		}
 		return fmt.Errorf("line %d: %w", line, err)
 	}
 	if !json.Valid(b) {

@@ -95,6 +95,8 @@ class Directory:
         self.path = os.fspath(path)
         if not isinstance(self.path, str) or not self.path:
             raise ValueError(f"run directory {path!r}: must be a path")
+        if self.path.startswith("~"):
+            raise ValueError(f"run directory {self.path}: Python does not replace ~: give os.path.expanduser of it, or ./~ for a folder of this name")
         self.remote = "://" in self.path
         if self.remote:
             self._fs, self._root = _filesystem(self.path)

@@ -13,6 +13,7 @@ import numpy as np
 from . import _command
 from ._account import Flag, _arguments
 from ._arguments import shown
+from ._files import Directory
 from ._run import Run
 from ._tree import flatten
 from .errors import UsageError
@@ -63,6 +64,7 @@ def prepare(
     out = os.fspath(path)
     if "://" in out:
         raise ValueError(f"path {out}: must be a folder of this machine: on object stores, run `minsep prepare`")
+    Directory(out)  # refuses what is no path
     arguments = [f"--out={out}", f"--coordinates={_coordinates(model)}"]
     arguments += [f"--{name}-noun={noun}" for name, noun in (("owner", owner), ("example", example)) if noun is not None]
     if key is not None:

@@ -147,6 +147,8 @@ class Prepare(runs.Case):
             prepared(self.folder / "run", [1, 2], unowned="keep")
         with self.assertRaisesRegex(ValueError, "must be a folder of this machine"):
             prepared("gs://bucket/run", [1, 2])  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "run directory ~/run: Python does not replace ~"):
+            prepared("~/run", [1, 2])  # type: ignore[arg-type]
         with self.assertRaisesRegex(ValueError, "^model: NoneType is neither an array"):
             prepared(self.folder / "run", [1, 2], model=None)
         words = "--out x: was given to minsep plan --out x --top 3: --row 3 and --batch-size 4"
