@@ -96,7 +96,7 @@ func TestGoldenLosses(t *testing.T) {
 			columns := likelihood.NewColumns(spec.Strategy)
 			ratio, err := spec.newRatio(columns)
 			if spec.Law != nil && c.Owned > 1 {
-				ratio = likelihood.NewExamples(spec.Law, columns, spec.Factor(), c.Owned)
+				ratio, err = likelihood.NewExamples(spec.Law, columns, spec.Factor(), c.Owned)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -185,14 +185,14 @@ func (s Spec) Exactness() Exactness {
 	return Exact
 }
 
-// maxPairs bounds the square of the least distance of two participations up to which two examples
-// have a recursion: it is its memory, in rows of eight samples.
-const maxPairs = 1 << 19
-
-// paired says that an owner has two examples, with a recursion of their own.
+// paired says that an owner has two examples, with a recursion of their own: of a law with one state,
+// which is the same at every step.
 func (s Spec) paired(bands int) bool {
-	law, ok := likelihood.RenewalOf(s.Law, bands)
-	return ok && s.MaxExamplesPerOwner == 2 && law.MinSep*law.MinSep <= maxPairs
+	if s.MaxExamplesPerOwner != 2 || len(s.Law.Rows) != 1 || len(s.Law.Rows[0]) != 1 {
+		return false
+	}
+	wait := s.Law.Rows[0][0].In.Wait // of one example after a participation of the other one
+	return wait >= bands && s.Law.Steps*(wait+2) <= likelihood.MaxTurnsTogether
 }
 
 // errDrawn says that there is no recursion.
@@ -206,7 +206,7 @@ func (s Spec) newRatio(c *likelihood.Columns) (likelihood.Ratio, error) {
 	case s.MultiOwner != nil:
 		return likelihood.NewSampledOwner(*s.MultiOwner, c, s.ExamplesPerOwner(), s.Factor()), nil
 	case s.ExamplesPerOwner() > 1 && s.paired(c.Bands):
-		return likelihood.NewExamples(s.Law, c, s.Factor(), s.MaxExamplesPerOwner), nil
+		return likelihood.NewExamples(s.Law, c, s.Factor(), s.MaxExamplesPerOwner)
 	case s.ExamplesPerOwner() > 1:
 		return nil, errDrawn
 	}

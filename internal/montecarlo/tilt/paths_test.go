@@ -24,7 +24,11 @@ func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *pa
 	}
 	p.one.Given(func(i int) float64 { return columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
 	ratio := func(k int) float64 {
-		return likelihood.LogRatio(likelihood.NewExamples(s.Law, columns, s.Factor(), k), columns, s.NoiseMultiplier, y)
+		of, err := likelihood.NewExamples(s.Law, columns, s.Factor(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return likelihood.LogRatio(of, columns, s.NoiseMultiplier, y)
 	}
 	return p, ratio(1), ratio(s.MaxExamplesPerOwner)
 }

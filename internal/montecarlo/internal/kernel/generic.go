@@ -14,17 +14,17 @@ func normalRowsGeneric(z []Row, words []uint64) {
 	}
 }
 
-func exp2RowsGeneric(dst, t []Row, a []float64) {
+func exp2RowsGeneric(dst, t []Row) {
 	for i := range t {
 		for l, x := range t[i] {
-			dst[i][l] = exp2(x + a[i])
+			dst[i][l] = exp2(x)
 		}
 	}
 }
 
-func pairRowGeneric(out, next, rows []Row, first, step int, weights []float64, jump *Row, stay float64) {
+func turnRowsGeneric(f []Row, at, out, in, apart int, weights []float64, jump *Row, stay float64) {
 	for i, weight := range weights {
-		to, from, other := &out[i], &next[i], &rows[first-i*step]
+		to, from, other := &f[at+i], &f[out+i], &f[in+i*apart]
 		for l := range to {
 			to[l] = math.FMA(weight*jump[l], other[l], stay*from[l])
 		}

@@ -57,24 +57,11 @@ type Kernel struct {
 	reachHit   float64   // |t| one hit cannot exceed
 }
 
-// recursion is one likelihood ratio of the eight samples. fast is nil where the range does not
-// allow it.
+// recursion is one likelihood ratio of the eight samples: in linear scale if the range allows it, and
+// in log domain.
 type recursion struct {
-	fast Recursion
+	fast *points // nil for none
 	slow [Lanes]likelihood.Ratio
-}
-
-// Recursion is a likelihood ratio in linear scale. Rows may refuse: then the batch is computed
-// again in log domain.
-type Recursion interface {
-	Reset()
-	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, after the later rows.
-	// With check, it returns false where |t| exceeds Limit.
-	Rows(first int, t []Row, check bool) bool
-	LogRatio(dst *Row)
-	// Limit is the largest |t| that keeps the recursion in range.
-	Limit() float64
-	Fork() Recursion
 }
 
 const maxNormal = 8.5 // normals do not exceed it: see the package comment
@@ -88,7 +75,10 @@ func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ra
 	}
 	k.correlator = newCorrelator(c, math.Log2E/noiseMultiplier)
 	for _, l := range ratios {
-		r := recursion{fast: linear(l)}
+		r := recursion{}
+		if p, ok := l.(*likelihood.Points); ok {
+			r.fast = newPoints(p)
+		}
 		for i := range r.slow {
 			r.slow[i] = l.Fork()
 		}
@@ -113,19 +103,6 @@ func (k *Kernel) makeBuffers() {
 	k.held = nil
 }
 
-// linear returns the fast form of a ratio, or nil.
-func linear(l likelihood.Ratio) Recursion {
-	switch l := l.(type) {
-	case *likelihood.Points:
-		return newPoints(l)
-	case *likelihood.Examples:
-		if pair := newPair(l); pair != nil {
-			return pair
-		}
-	}
-	return nil
-}
-
 // Fork returns an equal kernel with buffers of its own.
 func (k *Kernel) Fork() *Kernel {
 	fork := *k
@@ -142,7 +119,7 @@ func (k *Kernel) Fork() *Kernel {
 	fork.recursions = make([]recursion, len(k.recursions))
 	for i, r := range k.recursions {
 		if r.fast != nil {
-			fork.recursions[i].fast = r.fast.Fork()
+			fork.recursions[i].fast = r.fast.fork()
 		}
 		for l, slow := range r.slow {
 			fork.recursions[i].slow[l] = slow.Fork()
@@ -162,7 +139,7 @@ func (k *Kernel) Batch(in *Input, out *Output) {
 			continue
 		}
 		fast = append(fast, i)
-		check = check || reach > r.fast.Limit()
+		check = check || reach > r.fast.limit
 	}
 	out.LogRatio = append(out.LogRatio[:0], make([]Row, len(k.recursions))...)
 	out.Projection = Row{}
@@ -178,12 +155,12 @@ func (k *Kernel) Batch(in *Input, out *Output) {
 func (k *Kernel) walkFast(in *Input, out *Output, fast []int, check bool) (refused []int) {
 	ok := make([]bool, len(k.recursions))
 	for _, i := range fast {
-		k.recursions[i].fast.Reset()
+		k.recursions[i].fast.reset()
 		ok[i] = true
 	}
 	k.walk(in, out, func(first int, t []Row) {
 		for _, i := range fast {
-			ok[i] = ok[i] && k.recursions[i].fast.Rows(first, t, check)
+			ok[i] = ok[i] && k.recursions[i].fast.rows(first, t, check)
 		}
 	})
 	for _, i := range fast {
@@ -191,7 +168,7 @@ func (k *Kernel) walkFast(in *Input, out *Output, fast []int, check bool) (refus
 			refused = append(refused, i)
 			continue
 		}
-		k.recursions[i].fast.LogRatio(&out.LogRatio[i])
+		k.recursions[i].fast.logRatio(&out.LogRatio[i])
 	}
 	return refused
 }
@@ -405,16 +382,20 @@ func newID() string {
 		}
 		c := likelihood.Toeplitz(300, column)
 		var ratios []likelihood.Ratio
-		for _, law := range []sampling.Law{
-			sampling.BMinSep{Prob: 0.01, Steps: 300, MinSep: bands, WarmStart: true}.Law(),
-			sampling.EpochMinSep{Steps: 300, MinSep: bands, EpochSteps: 100}.Law(),
-			sampling.Rotation{Steps: 300, EpochSteps: 100}.Law(),
+		steady := sampling.BMinSep{Prob: 0.01, Steps: 300, MinSep: bands, WarmStart: true}.Law()
+		for _, of := range []struct {
+			law      sampling.Law
+			examples int
+		}{
+			{steady, 1}, {steady, min(2, 1+directBands/bands)}, // pairs of many bands take long
+			{sampling.EpochMinSep{Steps: 300, MinSep: bands, EpochSteps: 100}.Law(), 1},
+			{sampling.Rotation{Steps: 300, EpochSteps: 100}.Law(), 1},
 		} {
-			table, err := law.Tabulate(300)
+			table, err := of.law.Tabulate(300)
 			if err != nil {
 				panic(err)
 			}
-			points, err := likelihood.NewPoints(table, c, 1/2.25)
+			points, err := likelihood.NewExamples(table, c, 1/2.25, of.examples)
 			if err != nil {
 				panic(err)
 			}

@@ -49,9 +49,9 @@ func mode(k *Kernel, in *Input) string {
 	switch r := k.recursions[0].fast; {
 	case r == nil:
 		return "log domain"
-	case k.walkFast(in, &out, []int{0}, k.reach(in) > r.Limit()) != nil:
+	case k.walkFast(in, &out, []int{0}, k.reach(in) > r.limit) != nil:
 		return "refused"
-	case k.reach(in) > r.Limit():
+	case k.reach(in) > r.limit:
 		return "checked"
 	}
 	return "unchecked"
@@ -172,7 +172,10 @@ func TestPairsAgainstLogDomain(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					l := likelihood.NewExamples(table, c, 1/(sigma*sigma), 2)
+					l, err := likelihood.NewExamples(table, c, 1/(sigma*sigma), 2)
+					if err != nil {
+						t.Fatal(err)
+					}
 					k := New(c, sigma, l)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output
@@ -186,9 +189,8 @@ func TestPairsAgainstLogDomain(t *testing.T) {
 			}
 		}
 	}
-	t.Log(modes)
-	if modes[true] < 80 || modes[false] == 0 {
-		t.Errorf("modes %v: not all were tested", modes)
+	if modes[true] < 80 {
+		t.Errorf("only %d pairs were in linear scale", modes[true])
 	}
 }
 

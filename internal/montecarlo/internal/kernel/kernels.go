@@ -15,27 +15,27 @@ func normalRows(z []Row, words []uint64) {
 	normalRowsGeneric(z, words)
 }
 
-// exp2Rows sets dst[i] to 2^(t[i]+a[i]).
-func exp2Rows(dst, t []Row, a []float64) {
+// exp2Rows sets dst[i] to 2^t[i].
+func exp2Rows(dst, t []Row) {
 	if useVector && len(t) > 0 {
-		_, _ = dst[len(t)-1], a[len(t)-1]
-		exp2Vector(&dst[0], &t[0], len(t), &a[0], &tables)
+		_ = dst[len(t)-1]
+		exp2Vector(&dst[0], &t[0], len(t), &tables)
 		return
 	}
-	exp2RowsGeneric(dst, t, a)
+	exp2RowsGeneric(dst, t)
 }
 
 const rowBytes = 8 * Lanes
 
-// pairRow sets out[i] = stay·next[i] + weights[i]·jump·rows[first-i·step] for every weight.
-func pairRow(out, next, rows []Row, first, step int, weights []float64, jump *Row, stay float64) {
-	if useVector && len(weights) > 0 {
-		last := len(weights) - 1
-		_, _, _ = out[last], next[last], rows[first-last*step]
-		pairVector(&out[0], &next[0], &rows[first], -rowBytes*step, len(weights), &weights[0], jump, stay)
+// turnRows sets f[at+i] = stay·f[out+i] + weights[i]·jump·f[in+i·apart] for every weight, at least one.
+func turnRows(f []Row, at, out, in, apart int, weights []float64, jump *Row, stay float64) {
+	last := len(weights) - 1
+	if useVector {
+		_, _, _ = f[at+last], f[out+last], f[in+last*apart]
+		turnVector(&f[at], &f[out], &f[in], rowBytes*apart, last+1, &weights[0], jump, stay)
 		return
 	}
-	pairRowGeneric(out, next, rows, first, step, weights, jump, stay)
+	turnRowsGeneric(f, at, out, in, apart, weights, jump, stay)
 }
 
 // between reports whether all values of x are in [low, high]. NaN is not.

@@ -46,10 +46,10 @@ func newVectorTables() (t vectorTables) {
 func normalsVector(z *Row, words *uint64, rows int, t *vectorTables)
 
 //go:noescape
-func exp2Vector(dst, t *Row, rows int, a *float64, tables *vectorTables)
+func exp2Vector(dst, t *Row, rows int, tables *vectorTables)
 
 //go:noescape
-func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
+func turnVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
 
 // betweenVector returns 15 if all values are.
 //

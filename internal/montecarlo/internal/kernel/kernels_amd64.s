@@ -116,32 +116,29 @@ row:
 	VPADDQ k, p, x \
 	VPADDQ l, r, y
 
-// func exp2Vector(dst, t *Row, rows int, a *float64, tables *vectorTables)
-TEXT ·exp2Vector(SB), NOSPLIT, $0-40
+// func exp2Vector(dst, t *Row, rows int, tables *vectorTables)
+TEXT ·exp2Vector(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ t+8(FP), SI
 	MOVQ rows+16(FP), CX
-	MOVQ a+24(FP), BX
-	MOVQ tables+32(FP), AX
+	MOVQ tables+24(FP), AX
 	VMOVUPD 896(AX), Y15
 
 row:
-	VBROADCASTSD (BX), Y0
-	VADDPD 32(SI), Y0, Y3
-	VADDPD 0(SI), Y0, Y0
+	VMOVUPD 0(SI), Y0
+	VMOVUPD 32(SI), Y3
 	EXP2x2(Y0, Y1, Y2, Y3, Y4, Y5)
 	VMOVUPD Y0, 0(DI)
 	VMOVUPD Y3, 32(DI)
 	ADDQ $64, SI
 	ADDQ $64, DI
-	ADDQ $8, BX
 	DECQ CX
 	JNZ  row
 	VZEROUPPER
 	RET
 
-// func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
-TEXT ·pairVector(SB), NOSPLIT, $0-64
+// func turnVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
+TEXT ·turnVector(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), DI
 	MOVQ next+8(FP), SI
 	MOVQ other+16(FP), R8

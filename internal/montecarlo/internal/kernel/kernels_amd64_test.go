@@ -97,16 +97,19 @@ func TestInnerLoopsAgree(t *testing.T) {
 		})
 		both(t, name("powers of 2"), func() []Row {
 			e := slices.Clone(rows)
-			exp2Rows(e, t0[:n], a)
+			exp2Rows(e, t0[:n])
 			return e
 		})
-		for _, step := range []int{0, 1, 3, 4} {
-			others, jump := randomRows(rng, 1+step*n), randomRows(rng, 1)[0]
+		for _, apart := range []int{0, 1, 3, -4} {
+			if n == 0 {
+				continue
+			}
+			f0, jump := randomRows(rng, 8*n+4), randomRows(rng, 1)[0]
 			stay := []float64{1, 0.7}[rng.IntN(2)]
-			both(t, name("pairs"), func() []Row {
-				out := slices.Clone(rows)
-				pairRow(out[1:], t0[2:], others, step*max(0, n-1), step, a[:n], &jump, stay)
-				return out
+			both(t, name("turns"), func() []Row {
+				f := slices.Clone(f0)
+				turnRows(f, 1, n+2, 3*n+max(0, -apart*(n-1)), apart, a[:n], &jump, stay)
+				return f
 			})
 		}
 		for taps := 1; taps < 12; taps++ {

@@ -9,15 +9,21 @@ import (
 // points is likelihood.Points in linear scale, a turn after another. A batch is refused if some F
 // leaves [1/mostPoints, mostPoints].
 type points struct {
-	ratio      *likelihood.Points
-	stay, join []float64 // of each turn: 1-p, and the weight of a participation
-	limit      float64
-	fan        []int32   // of each turn: how many turns up to it lead alike, see fans
-	zeros      []float64 // of a piece
+	ratio *likelihood.Points
+	join  []float64 // of each turn: the weight of a participation
+	fans  []fan
+	limit float64
 
 	f    []Row // of each turn, and of the end
 	e    []Row // of a piece
-	done int   // turns from here on are done
+	left int   // fans that are not done, the first ones
+}
+
+// fan is some turns of a step, from one on, that have one probability, lead to turns in a row if the
+// example does not take part, and to turns equally far apart if it does: all of later steps.
+type fan struct {
+	step, at, count, out, in, apart int32
+	stay                            float64 // 1-p
 }
 
 var allOne = Row{1, 1, 1, 1, 1, 1, 1, 1}
@@ -28,59 +34,68 @@ const (
 )
 
 // newPoints returns nil when the ratio has no range in linear scale.
-func newPoints(l *likelihood.Points) Recursion {
-	r := &points{ratio: l, zeros: make([]float64, pointsPiece)}
+func newPoints(l *likelihood.Points) *points {
+	r := &points{ratio: l}
 	most := 0.0
-	for _, t := range l.Turns {
+	for k, t := range l.Turns {
 		most = max(most, -t.Join*math.Log2E)
-		r.stay, r.join = append(r.stay, math.Exp(t.Stay)), append(r.join, math.Exp(t.Join))
+		r.join = append(r.join, math.Exp(t.Join))
+		r.addTurn(k)
 	}
 	if r.limit = maxExponent - 1 - most; r.limit < 20 {
 		return nil
 	}
 	r.limit = min(r.limit, 400) // a product of two values and a weight stays in range
-	r.fans()
-	return r.Fork()
+	return r.fork()
 }
 
-// fans counts the turns up to each one of a step that have one probability and lead to one turn if
-// the example takes part, and to turns in a row if it does not.
-func (r *points) fans() {
-	r.fan = make([]int32, len(r.stay))
-	turns := r.ratio.Turns
-	for k := range turns {
-		r.fan[k] = 1
-		if k == 0 {
-			continue
-		}
-		x, y := &turns[k-1], &turns[k]
-		if x.Step == y.Step && x.Stay == y.Stay && x.In == y.In && x.Out == y.Out-1 {
-			r.fan[k] += r.fan[k-1]
+// addTurn adds a turn to the last fan, or as a fan of its own.
+func (r *points) addTurn(k int) {
+	x := &r.ratio.Turns[k]
+	alone := fan{int32(x.Step), int32(k), 1, int32(x.Out), int32(x.In), 0, math.Exp(x.Stay)}
+	if last := len(r.fans) - 1; last >= 0 {
+		y := &r.fans[last]
+		leaves := int(y.in) == len(r.ratio.Turns) || r.ratio.Turns[y.in].Step > x.Step // both ways do, or none
+		fits := leaves && y.step == alone.step && y.stay == alone.stay && y.out+y.count == alone.out
+		apart := alone.in - y.in - y.apart*(y.count-1)
+		if fits && (y.count == 1 || apart == y.apart) {
+			y.count, y.apart = y.count+1, apart
+			return
 		}
 	}
+	r.fans = append(r.fans, alone)
 }
 
-func (r *points) Fork() Recursion {
+// fork has an output of its own.
+func (r *points) fork() *points {
 	fork := *r
-	fork.f, fork.e = make([]Row, len(r.stay)+1), make([]Row, pointsPiece)
+	fork.f, fork.e = make([]Row, len(r.join)+1), make([]Row, pointsPiece)
 	return &fork
 }
 
-func (r *points) Limit() float64 { return r.limit }
-
-func (r *points) Reset() {
-	r.done = len(r.stay)
-	r.f[r.done] = allOne
+func (r *points) reset() {
+	r.left = len(r.fans)
+	r.f[len(r.join)] = allOne
 }
 
-func (r *points) Rows(first int, t []Row, check bool) bool {
+// done is the first turn that is done.
+func (r *points) done() int {
+	if r.left == len(r.fans) {
+		return len(r.join)
+	}
+	return int(r.fans[r.left].at)
+}
+
+// rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, after the later rows. With
+// check, it returns false if |t| exceeds the limit, and always if an F leaves its range.
+func (r *points) rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	for end := len(t); end > 0; {
-		from, last := max(0, end-pointsPiece), r.done
+		from, last := max(0, end-pointsPiece), r.done()
 		r.take(first+from, t[from:end])
-		if !between(r.f[r.done:last], 1/mostPoints, mostPoints) {
+		if !between(r.f[r.done():last], 1/mostPoints, mostPoints) {
 			return false
 		}
 		end = from
@@ -90,18 +105,18 @@ func (r *points) Rows(first int, t []Row, check bool) bool {
 
 // take takes some steps, the last one first.
 func (r *points) take(first int, t []Row) {
-	exp2Rows(r.e[:len(t)], t, r.zeros[:len(t)])
+	exp2Rows(r.e[:len(t)], t)
 	for i := len(t) - 1; i >= 0; i-- {
-		for r.done > 0 && r.ratio.Turns[r.done-1].Step == first+i {
-			last := r.done
-			r.done -= int(r.fan[last-1])
-			x := &r.ratio.Turns[r.done]
-			pairRow(r.f[r.done:last], r.f[x.Out:], r.f[x.In:], 0, 0, r.join[r.done:last], &r.e[i], r.stay[r.done])
+		for r.left > 0 && int(r.fans[r.left-1].step) == first+i {
+			r.left--
+			x := &r.fans[r.left]
+			weights := r.join[x.at : x.at+x.count]
+			turnRows(r.f, int(x.at), int(x.out), int(x.in), int(x.apart), weights, &r.e[i], x.stay)
 		}
 	}
 }
 
-func (r *points) LogRatio(dst *Row) {
+func (r *points) logRatio(dst *Row) {
 	var sum Row
 	for k, at := range r.ratio.Starts {
 		for l, v := range r.f[at] {

@@ -152,7 +152,10 @@ func TestExamplesByEnumeration(t *testing.T) {
 					patterns = together(patterns, one)
 				}
 				y := randomOutput(rng, c, sigma, patterns)
-				ratio := NewExamples(tableOf(t, l, n), c, 1/(sigma*sigma), k)
+				ratio, err := NewExamples(tableOf(t, l, n), c, 1/(sigma*sigma), k)
+				if err != nil {
+					t.Fatal(err)
+				}
 				got := LogRatio(ratio.Fork(), c, sigma, y)
 				equal(t, fmt.Sprintf("%s k=%d n=%d bands=%d", name, k, n, c.Bands), got, enumerated(c, sigma, patterns, y))
 			}
