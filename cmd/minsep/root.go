@@ -332,7 +332,7 @@ func (a *app) addStageFlags(c *cobra.Command) {
 
 // options collects the common flags for a stage.
 func (a *app) options() pipelines.Options {
-	o := pipelines.Options{
+	return pipelines.Options{
 		Runner:  a.runner,
 		Out:     a.out,
 		KeyFile: a.key,
@@ -340,10 +340,6 @@ func (a *app) options() pipelines.Options {
 		WorkDir: a.workDir,
 		Log:     a.log,
 	}
-	// Stages do not know the screen: their warnings come here, and those that are errors come back as
-	// errors.
-	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }
-	return o
 }
 
 // runStage runs a stage under the progress line, and prints its result.

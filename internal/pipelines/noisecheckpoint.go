@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 
 	"minsep/internal/manifest"
@@ -17,7 +18,7 @@ type checkpoints struct {
 	of     NoiseStream
 	head   NoiseStreamHead
 	stream *noise.Generator
-	tell   func(format string, args ...any) // shows the user a note
+	log    *slog.Logger
 }
 
 // wanted reports whether checkpoints are written: a stream that can begin anywhere needs none.
@@ -94,10 +95,7 @@ func (c checkpoints) resume(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, noise.ErrCheckpoint):
-			c.tell(
-				"checkpoint %s: is damaged, or of steps that this training did not take: it is not used",
-				c.name(step),
-			)
+			c.log.Warn("checkpoint " + c.name(step) + ": is damaged, or of steps that this training did not take: it is not used")
 		case !errors.Is(err, fs.ErrNotExist): // one that is gone by now was removed by another stream of the shard
 			return fmt.Errorf("checkpoint: %w", err)
 		}

@@ -131,7 +131,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	}
 	rows := noise.NewBuffer(s, s.Rows(), head.DType == manifest.DFloat64) // allocated before the limit, or the collector never rests
 	defer limitGarbage(streamGarbage)()
-	kept := checkpoints{n, head, s, o.tell}
+	kept := checkpoints{n, head, s, w.jobs.log}
 	if err := kept.resume(ctx); err != nil {
 		return head, err
 	}

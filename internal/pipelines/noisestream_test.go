@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -208,16 +209,17 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	unused := func(what string, n pipelines.NoiseStream, in func() io.Reader) {
 		t.Helper()
 		var want, got bytes.Buffer
-		plain, told := n, ""
+		var told bytes.Buffer
+		plain := n
 		plain.Checkpoint, plain.CheckpointSteps = "", 0
 		must.Get(plain.Run(t.Context(), o, in(), &want))(t)
 		o := o
-		o.Tell = func(note string) { told += note }
+		o.Log = slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		if _, err := n.Run(t.Context(), o, in(), &got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 			t.Errorf("%s: other bytes, or %v", what, err)
 		}
-		if (what == "used") != (told == "") || what != "used" && !strings.Contains(told, "it is not used") {
-			t.Errorf("%s: told %q", what, told)
+		if (what == "used") != (told.Len() == 0) || what != "used" && !strings.Contains(told.String(), "it is not used") {
+			t.Errorf("%s: told %q", what, told.String())
 		}
 	}
 	same := func() io.Reader { return given(0) }

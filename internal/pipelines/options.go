@@ -13,7 +13,6 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -47,18 +46,7 @@ type Options struct {
 	WorkDir string       // of temporary files, on every worker; "" for the system's
 	Log     *slog.Logger // nil: no logs. Logs name no example, owner or key, and no size that is secret
 
-	// Tell is told notes on a result that the user must know and that are no faults, in a line
-	// each; nil: nobody.
-	Tell func(text string)
-
 	Held bool // the caller holds the lock of Out, while several stages run; else the stage takes it
-}
-
-// tell gives the user a note of one line.
-func (o Options) tell(format string, values ...any) {
-	if o.Tell != nil {
-		o.Tell(fmt.Sprintf(format, values...))
-	}
 }
 
 // Validate records the faults of the options of every stage with a key.
