@@ -153,7 +153,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		t.row("")
 	}
-	printWorse(t, r.Beside, r.WithoutSamples, r.Unused, "--cpu-time or --samples")
+	printWorse(t, r.Standing, "--cpu-time or --samples")
 }
 
 // statusText returns the status of a certificate, marked if the claim protects next to nobody.
@@ -172,17 +172,17 @@ func printWeak(t table, weak []string) {
 
 // printWorse warns if another mechanism, or a larger budget, would need less noise than a
 // certificate. The budget is named by its flags or its fields of a plan.
-func printWorse(t table, b *planner.Beside, withoutSamples bool, unused, budget string) {
-	if b != nil && b.Ratio > 1 {
+func printWorse(t table, s pipelines.Standing, budget string) {
+	if b := s.Beside; b != nil && b.Ratio > 1 {
 		t.row(
 			"worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms",
 			b.Ratio,
 		)
 	}
-	if unused != "" {
-		t.row("mostly unused\t%s", unused)
+	if s.Unused != "" {
+		t.row("mostly unused\t%s", s.Unused)
 	}
-	if withoutSamples {
+	if s.WithoutSamples {
 		t.row(
 			"without samples\tat a noise multiplier that needs none: a larger %s may certify less noise",
 			budget,

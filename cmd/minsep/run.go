@@ -168,13 +168,8 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 		)
 		printWeak(t, r.Weak)
 		t.row("protects\t%s%s", r.Protects, oneOf(r.Protected))
-		printWorse(
-			t,
-			r.Beside,
-			r.WithoutSamples,
-			stages.WithFields(r.Unused),
-			"privacy.cpu_time or privacy.samples",
-		)
+		r.Unused = stages.WithFields(r.Unused)
+		printWorse(t, r.Standing, "privacy.cpu_time or privacy.samples")
 	}
 	if r.Warning != "" {
 		t.row("warning\t%s", r.Warning)

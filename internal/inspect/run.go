@@ -98,7 +98,7 @@ const mostDifferences = 20
 // stage compares a stage's result with run.json and the plan.
 func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
 	r := d.Result(name)
-	there, differs, err := d.Compare(ctx, r, true)
+	there, differs, err := d.Compare(ctx, r)
 	_, finished := d.Run.Stages[name]
 	switch {
 	case err != nil:

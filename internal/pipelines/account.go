@@ -46,9 +46,6 @@ type AccountResult struct {
 	Statement string `json:"statement,omitempty"`
 	ModelCard string `json:"model_card,omitempty"`
 
-	// Weak says why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak.
-	Weak []string `json:"weak,omitempty"`
-
 	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
 	NotCertified []float64 `json:"not_certified,omitempty"`
 	// LeftOut are the epsilon of AlsoEpsilon that the protocol has no claim for, since δ would be
@@ -59,14 +56,7 @@ type AccountResult struct {
 	// failure probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
-	// Beside is the certificate beside DP-SGD, by prefix sums; nil where there is nothing to
-	// compare. Whoever shows it asks for it: see planner.BesideClaim.
-	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
-	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
-	// verify less noise.
-	WithoutSamples bool `json:"without_samples,omitempty"`
-	// Unused says that the verification used next to nothing of δ, see accounting.Certificate.Unused.
-	Unused string `json:"unused,omitempty"`
+	Standing
 
 	// SuggestedMaxBatchSize, of a dry run or of a certificate without a maximum, is the smallest
 	// maximum batch size that costs at most accounting.SuggestedShare of delta at any noise
@@ -78,6 +68,23 @@ type AccountResult struct {
 	Estimate   float64                          `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
 	Estimates  []calibration.Estimate           `json:"estimates,omitempty"`                  // in the order in which they were made
 	MultiOwner []calibration.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
+}
+
+// Standing says how good a certificate is.
+type Standing struct {
+	Weak []string `json:"weak,omitempty"` // why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak
+	// Beside is the certificate beside DP-SGD, by the workload of the plan or by prefix sums; nil where
+	// there is nothing to compare, and where the certificate was there before. Whoever shows it asks
+	// for it: see planner.BesideClaim.
+	Beside         *planner.Beside `json:"beside_dp_sgd,omitempty"`
+	WithoutSamples bool            `json:"without_samples,omitempty"` // the noise multiplier is one that needs no samples, where samples can verify less noise
+	Unused         string          `json:"unused,omitempty"`          // the verification used next to nothing of δ, see accounting.Certificate.Unused
+}
+
+// judge fills in how good a certificate is for so many owners or examples; given is the noise
+// multiplier that was asked for, 0 for none.
+func (s *Standing) judge(c *accounting.Certificate, given float64, protected int64) {
+	s.Weak, s.WithoutSamples, s.Unused = c.Guarantee().Weak(protected), given == 0 && c.WithoutSamples(), c.Unused()
 }
 
 // Account is the account with the parameters of [stages.Account].
@@ -128,7 +135,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		err = c.certify(ctx, &result)
 	}
 	if result.Certificate != nil {
-		result.Weak = result.Certificate.Guarantee().Weak(of.Protected(problem.Unit))
+		result.judge(result.Certificate, a.NoiseMultiplier, of.Protected(problem.Unit))
 	}
 	return result, err
 }
@@ -154,8 +161,6 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 			return err
 		}
 	}
-	result.WithoutSamples = a.NoiseMultiplier == 0 && c.WithoutSamples()
-	result.Unused = c.Unused()
 	attacks := c.AttackBounds()
 	result.Attacks = &attacks
 	result.Statement, result.ModelCard = c.Statement(words.UsualNouns), c.ModelCard(words.UsualNouns)

@@ -43,9 +43,7 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	case c.Unit == accounting.UnitExample:
 		to.Protected = to.Copies
 	}
-	to.Weak = c.Guarantee().Weak(to.Protected)
-	to.WithoutSamples = d.Plan.Privacy.NoiseMultiplier == 0 && c.WithoutSamples()
-	to.Unused = c.Unused()
+	to.judge(c, d.Plan.Privacy.NoiseMultiplier, to.Protected)
 	return nil
 }
 

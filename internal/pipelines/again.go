@@ -150,7 +150,7 @@ func (e *earlierRun) holds(ctx context.Context, result stages.Result, held map[s
 			return false, err
 		}
 	}
-	there, differs, err := e.of.Compare(ctx, result, true)
+	there, differs, err := e.of.Compare(ctx, result)
 	return there && differs == nil && err == nil, err
 }
 

@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 
-	"minsep/internal/planner"
 	"minsep/internal/stages"
 )
 
@@ -36,17 +35,9 @@ type Figures struct {
 	Protected         int64   `json:"protected,omitempty"`           // how many of them there are: owners with an example, or examples; 0 where that is not known
 	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
 
-	Kept string   `json:"kept,omitempty"` // how much of the data that is, see stages.KeptText
-	Weak []string `json:"weak,omitempty"` // why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak
+	Kept string `json:"kept,omitempty"` // how much of the data that is, see stages.KeptText
 
-	// Beside is the certificate beside DP-SGD, by the workload of the plan; nil where there is
-	// nothing to compare, and where the certificate was there before.
-	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
-	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
-	// verify less noise.
-	WithoutSamples bool `json:"without_samples,omitempty"`
-	// Unused says that the verification used next to nothing of δ, see accounting.Certificate.Unused.
-	Unused string `json:"unused,omitempty"`
+	Standing
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 

@@ -341,7 +341,7 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (sta
 	if r.pending {
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
-	there, differs, err := r.Compare(ctx, s.Result, true)
+	there, differs, err := r.Compare(ctx, s.Result)
 	switch {
 	case err != nil:
 		return "", err
@@ -362,7 +362,7 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (sta
 	watched, failures := store.WatchFailures(ctx)
 	// The result is compared as any later command will compare it: a stage that writes something else
 	// than the plan asks for must not be taken for done.
-	there, differs, err = s.Compare(watched, true)
+	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {
 		err = fmt.Errorf(
 			"%s: it was made, but could not be read again: repeat the command, which goes on from there: %w",

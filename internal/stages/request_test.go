@@ -29,7 +29,7 @@ func TestRequestInOtherBytes(t *testing.T) {
 		return line.Bytes()
 	}
 	rewrite(manifest.LedgerFolder+"/"+manifest.RequestFile, compact)
-	there, differs, err := d.Result("account").Compare(t.Context(), true)
+	there, differs, err := d.Result("account").Compare(t.Context())
 	if !there || differs != nil || err != nil {
 		t.Errorf("the request: there %v, %q, %v", there, differs, err)
 	}
@@ -37,7 +37,7 @@ func TestRequestInOtherBytes(t *testing.T) {
 		t.Errorf("the unfinished account: there %v, %q, %v", there, differs, err)
 	}
 	rewrite(manifest.CertificateFile, compact)
-	if _, differs, err = d.Result("account").Compare(t.Context(), true); !slices.Contains(differs, "its bytes do not follow from its ledger") || err != nil {
+	if _, differs, err = d.Result("account").Compare(t.Context()); !slices.Contains(differs, "its bytes do not follow from its ledger") || err != nil {
 		t.Errorf("the certificate too: %q, %v", differs, err)
 	}
 }

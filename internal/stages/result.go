@@ -70,8 +70,8 @@ func (r Result) Inputs() map[string]manifest.Digest {
 }
 
 // Compare reports whether a finished result is there, and which parts of it differ from the result
-// that the stage would make. With files it holds each file of a folder against the index too.
-func (r Result) Compare(ctx context.Context, files bool) (there bool, differs []string, err error) {
+// that the stage would make. It holds each file of a folder against the index too.
+func (r Result) Compare(ctx context.Context) (there bool, differs []string, err error) {
 	if r.compare != nil {
 		return r.compare(ctx, r.of)
 	}
@@ -90,7 +90,7 @@ func (r Result) Compare(ctx context.Context, files bool) (there bool, differs []
 	if r.OneRun {
 		runs = runs[len(runs)-1:]
 	}
-	if differs, err = want.differs(ix, runs); err == nil && files {
+	if differs, err = want.differs(ix, runs); err == nil {
 		var more []string
 		more, err = fileFaults(ctx, ix, r.Path())
 		differs = append(differs, more...)
@@ -103,12 +103,12 @@ func (r Result) Compare(ctx context.Context, files bool) (there bool, differs []
 
 // Compare reports whether a finished result of a stage is there, and how it differs from the result
 // that run.json names or that the stage would make: see [Result.Compare].
-func (d *Directory) Compare(ctx context.Context, r Result, files bool) (there bool, differs []string, err error) {
+func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
 	watched, failures := store.WatchFailures(ctx)
 	if differs = d.notNamed(watched, r); differs != nil {
 		there = true
 	} else {
-		there, differs, err = r.Compare(watched, files)
+		there, differs, err = r.Compare(watched)
 	}
 	if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was not read to its end is not broken
 		return false, nil, stopped
