@@ -42,7 +42,7 @@ func (s Spec) ByPatterns() Spec {
 	}
 	start, at := make([]sampling.Start, patterns), make([][]int, n)
 	for k, first := range s.Law.Starts {
-		start[k] = sampling.Start{Point: sampling.Point{Step: k}, Prob: first.Prob()}
+		start[k] = sampling.Start{Point: sampling.Point{Step: k}, Prob: 1 / float64(patterns)}
 		for p := (sampling.Point{Step: first.Step, State: first.State}); p.Step < n; {
 			at[p.Step] = append(at[p.Step], k)
 			_, p, _ = s.Law.Next(p)
@@ -52,6 +52,12 @@ func (s Spec) ByPatterns() Spec {
 		return 1, sampling.Point{Step: sampling.Never}, out
 	}}.Tabulate(patterns)
 	if err != nil {
+		return s
+	}
+	for k := range law.Starts { // the integers themselves: a sum of probabilities would lose the smallest
+		law.Starts[k].Weight = s.Law.Starts[k].Weight
+	}
+	if err := law.Validate(); err != nil {
 		return s
 	}
 	gram := s.patternInner(at, patterns)
