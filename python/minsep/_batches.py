@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterator, TypeGuard
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,6 +104,16 @@ class Batches:
                 if self._name(kind, shard) not in self.folder.files:
                     raise RunDirectoryError(f"{directory.where(FOLDER)}: {self._name(kind, shard)} is not in the index")
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = {}
+
+    @property
+    def most(self) -> int:
+        """A number of examples, or owners, that a batch exceeds with a probability below 1e-280. It
+        depends on no batch."""
+        if self.max_batch_size:
+            return self.max_batch_size
+        scheme = self.folder.params.get("scheme", {})
+        peaks = "law" in scheme or "b-min-sep" in scheme and not scheme["b-min-sep"].get("warm_start")
+        return self.examples if peaks else min(self.examples, math.ceil(4 * max(self.expected_batch_size or 0, 256)))
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which maps the files and checks them itself."""

@@ -53,6 +53,7 @@ class Private:
         self._processes.check_microbatch(microbatch, self._sharded is not None)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, processes=self._processes, device_noise=_noise_on_devices if device_noise else None)
         self._alike = False
+        self._shapes: list[tuple[int, ...]] | None = None  # of an example
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
@@ -205,6 +206,10 @@ class Private:
             self._check()
             names = sorted(named)
             examples = [_tensor(x, f"argument {i + 1}") for i, x in enumerate(batch)] + [_tensor(named[name], name) for name in names]
+            shapes = [tuple(x.shape[1:]) for x in examples]
+            if self._ghost is not None and self._shapes not in (None, shapes):
+                raise ValueError(f'clipping="ghost": the examples of step {step} have another shape than those before, and their factors would tell: pad every example to one length')
+            self._shapes = shapes
             if not examples:
                 raise ValueError("batch: must be given: step(x, y), the tensors that loss takes after the model")
             if rows is not None and self._processes.count > 1:
@@ -230,7 +235,7 @@ class Private:
         count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
         check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
         if self._ghost is not None and (count if owners is None else len(np.unique(owners))) > self._ghost.most:
-            raise ValueError(f'clipping="ghost": a batch has more than {self._ghost.most}, which is over four times the expected batch size: give clipping="example"')
+            raise ValueError(f'clipping="ghost": a batch has more than {self._ghost.most}, for which the rounding of its sum is bounded: give clipping="example"')
 
     def _put(self, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
         """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
@@ -358,7 +363,7 @@ def _ghost(clipping: str, microbatch: int | None, run: Run) -> Ghost | None:
         raise ValueError(f'clipping {clipping!r}: must be "example" or "ghost"')
     if clipping == "example":
         return None
-    ghost = Ghost.of(run.expected_batch_size, run.examples_per_owner or 1, microbatch)
+    ghost = Ghost.of(max(run.most, 1), run.examples_per_owner or 1, microbatch)
     if ghost.norm(run.clip_norm, run.grid, run.coordinates) < run.clip_norm / 2:
         raise ValueError(f'clipping="ghost": the grid of the noise, {run.grid}, is too coarse for {run.coordinates} coordinates: give clipping="example", or make the run with a finer --grid')
     return ghost

@@ -185,6 +185,12 @@ class Run:
         return self._need_batches().max_batch_size
 
     @property
+    def most(self) -> int:
+        """The most that a batch has, as far as that is known without looking at one. It is
+        public."""
+        return self._need_batches().most
+
+    @property
     def max_rows(self) -> int | None:
         """The largest number of rows of a batch, which `pad` counts: `max_batch_size`, or if owners
         are sampled `max_batch_size` times `examples_per_owner`. None if batches are not cut. It is

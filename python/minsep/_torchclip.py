@@ -146,15 +146,15 @@ class Product:
         dense = (left.norm(dim=2) * right.norm(dim=2)).sum(1)
         rows = looked.norm(dim=2).sum(1)
         places, more = left.shape[1], looked.shape[1]
+        slack = gamma(left.shape[2] + right.shape[2] + places**2 + 4) * dense**2
         if places == 1:
-            square = dense.square()
+            square = dense**2 + slack
         else:
-            gram = (left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))
-            square = gram.sum((1, 2)) + gamma(left.shape[2] + right.shape[2] + places**2 + 4) * dense**2
+            square = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum((1, 2)) + slack
         if more:
             sums, _, example = self._rows(looked)
             found = torch.zeros_like(rows).index_add_(0, example, sums.square().sum(1))
-            square = square + (found.sqrt() + gamma(more + 4) * rows) ** 2
+            square = square + (found.sqrt() + gamma(right.shape[2] + 2 * more + 4) * rows) ** 2
         if places and more:
             at = self.ids[:, None, :].expand(-1, places, -1)
             cross = (left.gather(2, at) * (right @ looked.transpose(1, 2))).sum((1, 2))
@@ -244,10 +244,8 @@ class Ghost:
     parts: int
 
     @classmethod
-    def of(cls, expected: float, per_owner: int, microbatch: int | None) -> Ghost:
-        """For steps of four times the expected number of examples, or of owners who have up to
-        per_owner examples."""
-        most = 2 ** math.ceil(math.log2(max(4 * expected, 1024)))
+    def of(cls, most: int, per_owner: int, microbatch: int | None) -> Ghost:
+        """For steps of so many examples, or of owners who have up to per_owner examples."""
         if microbatch is None:
             return cls(most, most * per_owner, 1)
         return cls(most, max(microbatch, per_owner), 2 * (most * per_owner // microbatch) + 1)  # of whole owners, two in a row have more than microbatch
@@ -303,9 +301,13 @@ def _rows_of_means(count: int, is_padding: Any, owners: Any) -> list[NDArray[np.
 
 def _kept(parts: dict[Any, Part], rows: NDArray[np.int64] | None, limit: float, absolute: float) -> tuple[Any, torch.Tensor]:
     """Those of the rows whose gradients are finite, and their factors."""
-    squares, more = zip(*(_chosen(part, rows).squares() for part in parts.values()))
-    norms = torch.stack(squares).sum(0).sqrt()
-    factors = torch.where(norms > limit, limit / norms, 1.0).minimum(absolute / torch.stack(more).sum(0).sqrt())
+    single = rows is None or rows.shape[1] == 1
+    found = [(part if single else _chosen(part, rows)).squares() for part in parts.values()]  # of padding too: kernels may add otherwise in another shape
+    norms, terms = (torch.stack(of).sum(0).sqrt() for of in zip(*found))
+    if single and rows is not None:
+        kept = torch.as_tensor(rows[:, 0], device=norms.device)
+        norms, terms = norms[kept], terms[kept]
+    factors = torch.where(norms > limit, limit / norms, 1.0).minimum(absolute / terms)
     keep = torch.isfinite(norms)
     if not keep.all():
         mask = keep.cpu().numpy()
