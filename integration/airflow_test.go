@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestAirflow imports the DAG of deploy/airflow with Airflow, and runs it: to a certificate, and to
@@ -24,14 +26,8 @@ func TestAirflow(t *testing.T) {
 		t.Skip("Airflow is not here: make airflow fetches it")
 	}
 	minsep, dir := buildCommand(t), t.TempDir()
-	folder, err := filepath.Abs("../deploy/airflow")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := filepath.Abs("python/airflow_dag.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(filepath.Abs("../deploy/airflow"))(t)
+	program := must.Get(filepath.Abs("python/airflow_dag.py"))(t)
 	call := func(name string, arguments ...string) []byte {
 		t.Helper()
 		cmd := exec.Command(name, arguments...)
@@ -61,9 +57,7 @@ func TestAirflow(t *testing.T) {
 		plan, run := filepath.Join(dir, c.name+".json"), filepath.Join(dir, c.name)
 		text := fmt.Sprintf(`{"examples": 1000, "scheme": {"scheme": "poisson", "steps": 10, "prob": 0.02}, "strategy": {"kind": "identity"},
 			"privacy": %s, "noise": {"coordinates": 10, "files": true}, "key": %q, "out": "elsewhere"}`, c.privacy, key)
-		if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(plan, []byte(text), 0o600))
 		out := call(python, program, folder, minsep, plan, run)
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		var said struct {

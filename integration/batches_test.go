@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
@@ -18,22 +19,14 @@ func formRun(t *testing.T, graph string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, key, run := filepath.Join(dir, "graph.csv"), filepath.Join(dir, "key"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(graph), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(graph), 0o600))
+	must.Do(t, stream.CreateKeyFile(key))
 	o := pipelines.Options{Out: run, KeyFile: key}
 	bound := pipelines.Bound{Graph: []string{file}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 3}}
-	if _, err := bound.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bound.Run(t.Context(), o))(t)
 	form := pipelines.Form{Bounded: run, Shards: 3,
 		Params: sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 5}}
-	if _, err := form.Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(form.Run(t.Context(), o))(t)
 	return run
 }
 
@@ -69,12 +62,7 @@ func TestRunDirectoryInPython(t *testing.T) {
 // spoil inverts a bit of the last byte of a file.
 func spoil(t *testing.T, file string) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	b[len(b)-1] ^= 1
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, b, 0o600))
 }

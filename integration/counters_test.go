@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // publicCounters are the names of all counters. Consoles show them to whoever may see a job: what
@@ -108,10 +110,7 @@ func TestCountersArePublic(t *testing.T) {
 	if len(others) != 1 || !strings.Contains(others[0], filepath.Join("transforms", "progress", "progress.go")) {
 		t.Errorf("metrics of Beam are made in %q: use internal/transforms/progress", others)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operation.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(root, "docs", "operation.md")))(t)
 	for _, name := range publicCounters {
 		if !strings.Contains(string(page), name) {
 			t.Errorf("docs/operation.md does not explain the counter %q", name)
@@ -122,12 +121,9 @@ func TestCountersArePublic(t *testing.T) {
 // A package that counts participations is found out.
 func TestSecretCounterIsFound(t *testing.T) {
 	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, "bad.go", `package bad
+	f := must.Get(parser.ParseFile(fset, "bad.go", `package bad
 const Name = "participations"
-var a, b = progress.New(Name), beam.NewDistribution("minsep", "batch sizes")`, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+var a, b = progress.New(Name), beam.NewDistribution("minsep", "batch sizes")`, parser.SkipObjectResolution))(t)
 	names, others := countersOf(t, fset, []*ast.File{f})
 	if !slices.Equal(names, []string{"participations"}) || len(others) != 1 {
 		t.Errorf("found %q and %q", names, others)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
+
+	"minsep/internal/must"
 )
 
 // TestDataflowLaunch launches the plan of deploy/dataflow as its README does, against an emulator
@@ -26,14 +28,8 @@ func TestDataflowLaunch(t *testing.T) {
 	if out, err := exec.Command(minsep, "keygen", key).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	root, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.ReadFile(key))(t)
+	fake := must.Get(fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true}))(t)
 	defer fake.Stop()
 	edges := "example_id,owner_id\n"
 	for e := range 4000 {
@@ -47,9 +43,7 @@ func TestDataflowLaunch(t *testing.T) {
 
 	said := filepath.Join(dir, "said")
 	say := filepath.Join(dir, "say")
-	if err := os.WriteFile(say, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" > "+said+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(say, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" > "+said+"\n"), 0o700))
 	environment := append(os.Environ(), "STORAGE_EMULATOR_HOST="+strings.TrimPrefix(server.URL, "http://"), "GOOGLE_APPLICATION_CREDENTIALS=/nowhere", "CLOUDSDK_CONFIG=/nowhere",
 		"PROJECT=p", "REGION=europe-west4", "BUCKET=gs://bucket", "SERVICE_ACCOUNT=minsep@p.iam.gserviceaccount.com", "IMAGE=registry.example/minsep")
 	run := func(code int, name string, arguments ...string) string {
@@ -72,10 +66,7 @@ func TestDataflowLaunch(t *testing.T) {
 
 	environment = append(environment, "MINSEP="+say)
 	run(0, "./launch.sh", "plan.json", "--timeout", "6h")
-	text, err := os.ReadFile(said)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(said))(t)
 	flags := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(flags) < 10 || flags[0] != "run" || flags[1] != "plan.json" || flags[len(flags)-1] != "6h" {
 		t.Fatalf("the script calls minsep %q", flags)

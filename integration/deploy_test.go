@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // deployed are the files of deploy, each with a test that uses it and the file of that test.
@@ -44,10 +46,7 @@ func TestDeployedFilesAreUsed(t *testing.T) {
 		t.Errorf("deploy has %q, and tests use %q", files, listed)
 	}
 	for name, test := range deployed {
-		source, err := os.ReadFile(test[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must.Get(os.ReadFile(test[1]))(t)
 		says := path.Base(name)
 		switch path.Ext(name) {
 		case ".md":

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // block is a fenced block of a document.
@@ -25,10 +27,7 @@ var exampleLink = regexp.MustCompile(`\]\(\.\./(python/examples/\w+\.py)\)`)
 // python/examples, these programs, in the order in which a reader meets them.
 func blocks(t *testing.T, file string) (found []block) {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(file))(t)
 	inside := false
 	for i, line := range strings.Split(string(content), "\n") {
 		language, fence := strings.CutPrefix(line, "```")
@@ -70,20 +69,13 @@ var installs = regexp.MustCompile(`(?m)^pip install .*\n`)
 func newClone(t *testing.T, bin string) string {
 	t.Helper()
 	dir := t.TempDir()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs(".."))(t)
 	for _, folder := range []string{"bin", "integration"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
 	}
 	for to, from := range map[string]string{"bin/minsep": bin, "integration/testdata": filepath.Join(root, "integration", "testdata"),
 		".gitignore": filepath.Join(root, ".gitignore")} {
-		if err := os.Symlink(from, filepath.Join(dir, to)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(from, filepath.Join(dir, to)))
 	}
 	var edges strings.Builder
 	edges.WriteString("example_id,owner_id\n")
@@ -93,9 +85,7 @@ func newClone(t *testing.T, bin string) string {
 			fmt.Fprintf(&edges, "%d,%d\n", e, rng.IntN(20_000))
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges.String()), 0o600))
 	return dir
 }
 
@@ -107,10 +97,7 @@ func TestDocuments(t *testing.T) {
 		t.Skip("runs all commands of README and readers: not with -short")
 	}
 	bin := buildCommand(t)
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../Makefile"))(t)
 	for _, file := range []string{"README.md", "docs/background/readers.md"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -229,19 +216,14 @@ func runPython(t *testing.T, at, dir, text string) {
 		packages += ", pyarrow.parquet"
 	}
 	python := pythonWith(t, packages)
-	source, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs("../python"))(t)
 	script := func(dir, text string) {
 		t.Helper()
 		var env []string
 		if strings.Contains(text, "import minsep") {
 			env = []string{"PYTHONPATH=" + source, "PYTHONDONTWRITEBYTECODE=1"}
 		}
-		if err := runProgram(at, dir, python, text, env...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runProgram(at, dir, python, text, env...))
 	}
 	script(dir, text)
 	if strings.Contains(text, "def owners_of(") {
@@ -285,16 +267,9 @@ func ignored(t *testing.T, dir string) {
 		return string(out)
 	}
 	// .gitignore must be a file: git does not follow a link.
-	content, err := os.ReadFile(filepath.Join(dir, ".gitignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, ".gitignore")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(dir, ".gitignore")))(t)
+	must.Do(t, os.Remove(filepath.Join(dir, ".gitignore")))
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".gitignore"), content, 0o600))
 	git("init", "-q")
 	for line := range strings.Lines(git("status", "--porcelain", "--untracked-files=all")) {
 		switch name := strings.TrimSpace(strings.TrimPrefix(line, "??")); name {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 var (
@@ -92,10 +94,7 @@ var withoutConditions = []string{"F0", "F1.2", "F3", "F3.0", "F3.0b", "F4", "F5.
 // TestFormulaConditions: every formula says under which conditions it holds, and names the functions
 // that check them, which are there.
 func TestFormulaConditions(t *testing.T) {
-	page, err := os.ReadFile("../docs/formulas.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../docs/formulas.md"))(t)
 	declared := declaredNames(t)
 	conditions := regexp.MustCompile(`(?s)\nConditions: (.*?)(?:\n\n|\n$)`)
 	name := regexp.MustCompile("`(?:[A-Za-z]+\\.)?([A-Za-z_]+)`")

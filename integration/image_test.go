@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // descriptor points to a blob of an OCI layout.
@@ -32,18 +33,13 @@ type descriptor struct {
 // blob reads a blob of a layout.
 func blob(t *testing.T, layout string, d descriptor) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(layout, "blobs", strings.ReplaceAll(d.Digest, ":", "/")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(layout, "blobs", strings.ReplaceAll(d.Digest, ":", "/"))))(t)
 	return b
 }
 
 func decode(t *testing.T, b []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(b, into); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, into))
 }
 
 // imageFiles are the files of the image, with mode and owner.
@@ -77,10 +73,7 @@ func TestImage(t *testing.T) {
 	}
 	layout := filepath.Join(out, "layout")
 	var index struct{ Manifests []descriptor }
-	top, err := os.ReadFile(filepath.Join(layout, "index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(os.ReadFile(filepath.Join(layout, "index.json")))(t)
 	decode(t, top, &index)
 	decode(t, blob(t, layout, index.Manifests[0]), &index)
 	if len(index.Manifests) != 1 || index.Manifests[0].Platform.OS != "linux" {
@@ -96,19 +89,14 @@ func TestImage(t *testing.T) {
 	root := t.TempDir()
 	found := map[string]string{}
 	for _, layer := range image.Layers {
-		if err := unpackLayer(blob(t, layout, layer), root, found); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unpackLayer(blob(t, layout, layer), root, found))
 	}
 	parents := []string{"etc/", "home/", "usr/", "usr/bin/", "usr/share/", "usr/share/licenses/", "usr/share/licenses/minsep/", "usr/share/sbom/"}
 	maps.DeleteFunc(found, func(name, what string) bool { return slices.Contains(parents, name) && what == "drwxr-xr-x 0" })
 	if diff := cmp.Diff(imageFiles, found); diff != "" {
 		t.Errorf("files (-want +image):\n%s", diff)
 	}
-	sbom, err := os.ReadFile(filepath.Join(root, "usr", "share", "sbom", "minsep.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sbom := must.Get(os.ReadFile(filepath.Join(root, "usr", "share", "sbom", "minsep.cdx.json")))(t)
 	if !bytes.Contains(sbom, []byte(`"pkg:golang/github.com/apache/beam/sdks/v2@`)) {
 		t.Error("the bill of materials has nothing of Beam")
 	}
@@ -144,10 +132,7 @@ func testImageConfig(t *testing.T, b []byte) {
 	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/minsep"}) || len(c.Cmd) != 0 || c.WorkingDir != "/home/minsep" {
 		t.Errorf("user %s, entry point %q %q in %s", c.User, c.Entrypoint, c.Cmd, c.WorkingDir)
 	}
-	beam, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/apache/beam/sdks/v2").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	beam := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/apache/beam/sdks/v2").Output())(t)
 	for label, want := range map[string]string{
 		"org.opencontainers.image.version":  manifest.Version,
 		"org.opencontainers.image.licenses": "Apache-2.0",

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/must"
 )
 
 // layers lists the packages from the bottom up, as path prefixes: a package imports only from
@@ -193,10 +195,7 @@ func TestProcessState(t *testing.T) {
 // other than tests.
 func publicPackages(t *testing.T, look func(path, dir string, files []*ast.File)) {
 	t.Helper()
-	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "minsep/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "minsep/...").Output())(t)
 	packages := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(list)), "\n") {
 		path, dir, _ := strings.Cut(line, "\t")
@@ -204,19 +203,13 @@ func publicPackages(t *testing.T, look func(path, dir string, files []*ast.File)
 			continue
 		}
 		packages++
-		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must.Get(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 		var files []*ast.File
 		for _, name := range names {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments))(t)
 			files = append(files, f)
 		}
 		look(path, dir, files)
@@ -241,10 +234,7 @@ func TestStability(t *testing.T) {
 		if said != 1 {
 			t.Errorf("%s: its comment says %d times that it is stable, as CONTRIBUTING.md has it", path, said)
 		}
-		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tests := must.Get(filepath.Glob(filepath.Join(dir, "*_test.go")))(t)
 		shown := slices.ContainsFunc(tests, func(name string) bool {
 			b, err := os.ReadFile(name)
 			return err == nil && bytes.Contains(b, []byte("\nfunc Example() {")) && bytes.Contains(b, []byte("\t// Output:"))
@@ -300,10 +290,7 @@ func TestPublicTypes(t *testing.T) {
 // runs stages no client.
 func TestLinked(t *testing.T) {
 	for program, may := range map[string]string{"minsep/internal/inspect": "", "minsep/internal/pipelines": "github.com/apache/beam/"} {
-		out, err := exec.Command("go", "list", "-deps", program).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(exec.Command("go", "list", "-deps", program).Output())(t)
 		deps := strings.Fields(string(out))
 		if !slices.Contains(deps, "minsep/internal/accounting") {
 			t.Fatalf("%s: %d packages, and accounting is none of them", program, len(deps))
@@ -324,10 +311,7 @@ func TestWorkspace(t *testing.T) {
 	linked := func(workspace string) []string {
 		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./cmd/minsep")
 		cmd.Dir, cmd.Env = "..", append(os.Environ(), workspace)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.Output())(t)
 		modules := strings.Split(strings.TrimSpace(string(out)), "\n")
 		slices.Sort(modules)
 		return slices.Compact(modules)

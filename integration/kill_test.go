@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // TestKilledFormLeavesNoResult kills form when it has left so much. Whatever is left is either
@@ -32,18 +33,11 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 	if said, err := form(out).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	if err := os.Rename(out, want); err != nil {
-		t.Fatal(err)
-	}
-	run, err := os.ReadFile(filepath.Join(want, manifest.RunName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(out, want))
+	run := must.Get(os.ReadFile(filepath.Join(want, manifest.RunName)))(t)
 	begin := func() { // a directory with the same run id and nothing else
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o755), os.WriteFile(filepath.Join(out, manifest.RunName), run, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o755), os.WriteFile(filepath.Join(out, manifest.RunName), run, 0o644)))
 	}
 	begin()
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 var (
@@ -38,10 +40,7 @@ func TestLinks(t *testing.T) {
 			t.Fatalf("%s: %d files: %v", pattern, len(files), err)
 		}
 		for _, file := range files {
-			page, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(os.ReadFile(file))(t)
 			for _, m := range linkTarget.FindAllStringSubmatch(string(page), -1) {
 				path, anchor, _ := strings.Cut(m[1], "#")
 				if !strings.Contains(m[1], ".md") && anchor == "" || strings.HasPrefix(m[1], "http") {

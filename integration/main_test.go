@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // commandFolder holds the command that tests run, built when the first of them asks for it.
@@ -38,9 +40,6 @@ var builtCommand = sync.OnceValues(func() (bin string, err error) {
 // buildCommand returns the command of this commit, which is built once for all tests.
 func buildCommand(t *testing.T) string {
 	t.Helper()
-	bin, err := builtCommand()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := must.Get(builtCommand())(t)
 	return bin
 }

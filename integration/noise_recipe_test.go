@@ -12,6 +12,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/noiseshards"
@@ -98,46 +99,29 @@ func TestNoiseShardsInPython(t *testing.T) {
 
 func shardsInPython(t *testing.T, python string, words noise.Words, dtype manifest.DType, grid noise.Grid) {
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "root.key")
-	if err := stream.CreateKeyFile(key); err != nil {
-		t.Fatal(err)
-	}
-	root, err := stream.ReadKeyFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recipe, err := noise.NewRecipe(noise.Config{
+	must.Do(t, stream.CreateKeyFile(key))
+	root := must.Get(stream.ReadKeyFile(key))(t)
+	recipe := must.Get(noise.NewRecipe(noise.Config{
 		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 150, Toeplitz: []float64{1, .5, .375, .3125}, Normalized: true},
 		Coordinates: 1501, NoiseMultiplier: 1.3, ClipNorm: .5, Grid: grid, Float64: dtype == manifest.DFloat64, Words: words,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	recipe.Bind(root, stream.NewRunID(), key)
 	recipe.Draw()
-	file, err := noiseshards.WriteRecipe(dir, recipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(noiseshards.WriteRecipe(dir, recipe))(t)
 	out, err := exec.Command(python, "python/noise_recipe.py", "--key", key, dir).CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 || !strings.Contains(string(out), "there are no files of noise to compare") {
 		t.Errorf("a recipe alone: %v\n%s", err, out)
 	}
 	p, s := beam.NewPipelineWithRoot()
-	if _, err := noiseshards.Write(s, noiseshards.Config{Dir: dir, RecipeSHA256: file.SHA256, KeyURI: key, Shards: 3, DType: dtype, StepsPerFile: 64}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := beam.Run(context.Background(), "direct", p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(noiseshards.Write(s, noiseshards.Config{Dir: dir, RecipeSHA256: file.SHA256, KeyURI: key, Shards: 3, DType: dtype, StepsPerFile: 64}))(t)
+	must.Get(beam.Run(context.Background(), "direct", p))(t)
 	if out, err := exec.Command(python, "python/noise_recipe.py", "--key", key, dir).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	} else {
 		t.Logf("%s", out)
 	}
 	other := filepath.Join(t.TempDir(), "other.key")
-	if err := stream.CreateKeyFile(other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CreateKeyFile(other))
 	if exec.Command(python, "python/noise_recipe.py", "--key", other, dir).Run() == nil {
 		t.Error("another key is accepted")
 	}

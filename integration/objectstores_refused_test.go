@@ -7,6 +7,7 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/report"
 	"minsep/internal/stattest"
 	"minsep/internal/store"
@@ -32,9 +33,7 @@ func TestRefusedRequests(t *testing.T) {
 	ctx := t.Context()
 	here := t.TempDir()
 	newPlace(t, here)
-	if err := plan(ctx, here); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan(ctx, here))
 	want := contents(t, here, store.Join(here, "planned"))
 	for scheme, faults := range objectStores(t) {
 		t.Run(scheme, func(t *testing.T) {

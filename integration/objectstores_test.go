@@ -32,6 +32,7 @@ import (
 	"minsep/internal/inspect"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/stages"
@@ -54,16 +55,11 @@ func objectStores(t *testing.T, kinds ...string) map[string]*objectstores.Faults
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fake := must.Get(fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true}))(t)
 	t.Cleanup(fake.Stop)
 	fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
 	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, backend.CreateBucket("bucket"))
 	faults := map[string]*objectstores.Faults{
 		"gs": {Service: fake.HTTPHandler(), Kinds: kinds, Chance: .1, Most: 2},
 		"s3": {Service: objectstores.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}, Kinds: kinds, Chance: .1, Most: 2},
@@ -74,14 +70,8 @@ func objectStores(t *testing.T, kinds ...string) map[string]*objectstores.Faults
 	} {
 		t.Setenv(name, value)
 	}
-	google, err := gs.New(ctx, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	amazon, err := s3.New(ctx, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	google := must.Get(gs.New(ctx, limits))(t)
+	amazon := must.Get(s3.New(ctx, limits))(t)
 	store.Register("gs", func() (store.FS, error) { return google, nil })
 	store.Register("s3", func() (store.FS, error) { return amazon, nil })
 	return faults
@@ -105,12 +95,8 @@ func newPlace(t *testing.T, root string) {
 	ctx := context.Background()
 	write := func(name string, data []byte) {
 		name = store.Join(root, name)
-		if err := store.MkdirAll(ctx, store.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.WriteFile(ctx, name, store.Options{Mode: 0o600}, data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.MkdirAll(ctx, store.Dir(name), 0o755))
+		must.Do(t, store.WriteFile(ctx, name, store.Options{Mode: 0o600}, data))
 	}
 	write("key", []byte("an example of a key of 32 bytes."))
 	for part := range 3 {
@@ -175,10 +161,7 @@ func contents(t *testing.T, root, dir string) map[string]string {
 	all := map[string]string{}
 	var walk func(dir, under string)
 	walk = func(dir, under string) {
-		entries, err := store.List(ctx, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(store.List(ctx, dir))(t)
 		for _, e := range entries {
 			name, at := under+e.Name, store.Join(dir, e.Name)
 			if name == manifest.IgnoreName { // on a local disk only
@@ -188,34 +171,23 @@ func contents(t *testing.T, root, dir string) map[string]string {
 				walk(at, name+"/")
 				continue
 			}
-			b, err := store.ReadFile(ctx, at, 1<<30)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(store.ReadFile(ctx, at, 1<<30))(t)
 			switch name {
 			case "noise/recipe.json":
 				b = bytes.ReplaceAll(b, []byte(root), []byte("ROOT"))
 			case manifest.RunName:
 				var run manifest.Run
-				if err := json.Unmarshal(b, &run); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(b, &run))
 				run.SHA256 = manifest.Digest{}
 				if noise, ok := run.Stages["noise"]; ok {
 					delete(noise, "noise/index.json")
 				}
-				if b, err = json.Marshal(run); err != nil {
-					t.Fatal(err)
-				}
+				b = must.Get(json.Marshal(run))(t)
 			case "noise/index.json":
 				var ix manifest.Index
-				if err := json.Unmarshal(b, &ix); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(b, &ix))
 				ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == "recipe.json" })
-				if b, err = json.Marshal(ix); err != nil {
-					t.Fatal(err)
-				}
+				b = must.Get(json.Marshal(ix))(t)
 			}
 			all[name] = string(b)
 		}
@@ -273,27 +245,19 @@ func TestObjectStores(t *testing.T) {
 	ctx := context.Background()
 	here := t.TempDir()
 	newPlace(t, here)
-	if err := runStages(ctx, here); err != nil {
-		t.Fatal(err)
-	}
-	if err := plan(ctx, here); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runStages(ctx, here))
+	must.Do(t, plan(ctx, here))
 	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
 	services := objectStores(t, objectstores.Busy, objectstores.Lost, objectstores.Reset, objectstores.Truncated, objectstores.Short, objectstores.Wrong, objectstores.Throttled, objectstores.Another)
 	for scheme, faults := range services {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/place"
 			newPlace(t, root)
-			if err := runStages(ctx, root); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, runStages(ctx, root))
 			sameContents(t, contents(t, root, store.Join(root, "run")), want)
 			inspected(t, store.Join(root, "run"), 5)
 			dies(t, faults, root)
-			if err := plan(ctx, root); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, plan(ctx, root))
 			sameContents(t, contents(t, root, store.Join(root, "planned")), planned)
 			inspected(t, store.Join(root, "planned"), 6)
 			seen := 0
@@ -376,27 +340,17 @@ func TestObjectStoreWriters(t *testing.T) {
 	objectStores(t)
 	here := t.TempDir()
 	newPlace(t, here)
-	if err := runStages(ctx, here); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runStages(ctx, here))
 	for _, scheme := range []string{"gs", "s3"} {
 		ledgerDir := scheme + "://bucket/run/ledger"
 		for _, name := range []string{ledger.ProtocolFile, ledger.UnitsFile} {
-			b, err := store.ReadFile(ctx, store.Join(here, "run", "ledger", name), 1<<30)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(store.ReadFile(ctx, store.Join(here, "run", "ledger", name), 1<<30))(t)
 			if name == ledger.UnitsFile {
 				b = b[:bytes.IndexByte(b, '\n')+1]
 			}
-			if err := store.WriteFile(ctx, store.Join(ledgerDir, name), store.Options{}, b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.WriteFile(ctx, store.Join(ledgerDir, name), store.Options{}, b))
 		}
-		whole, err := ledger.Read(t.Context(), store.Join(here, "run", "ledger"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(ledger.Read(t.Context(), store.Join(here, "run", "ledger")))(t)
 		var all []ledger.Entry
 		for u, r := range whole.Units {
 			all = append(all, ledger.Entry{Unit: u, Result: r})
@@ -404,40 +358,22 @@ func TestObjectStoreWriters(t *testing.T) {
 		if len(all) < 2 {
 			t.Fatalf("%d units", len(all))
 		}
-		first, err := ledger.Open(ledgerDir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second, err := ledger.Open(ledgerDir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.AddAll(all[:1]); err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(ledger.Open(ledgerDir))(t)
+		second := must.Get(ledger.Open(ledgerDir))(t)
+		must.Do(t, first.AddAll(all[:1]))
 		if err := second.AddAll(all); !errors.Is(err, store.ErrChanged) {
 			t.Errorf("%s: the second writer: %v", scheme, err)
 		}
-		if err := first.AddAll(all); err != nil {
-			t.Fatal(err)
-		}
-		again, err := ledger.Read(t.Context(), ledgerDir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.AddAll(all))
+		again := must.Get(ledger.Read(t.Context(), ledgerDir))(t)
 		if !reflect.DeepEqual(again.Tallies(), whole.Tallies()) {
 			t.Errorf("%s: other tallies", scheme)
 		}
 
 		dir := scheme + "://bucket/contended"
-		stage, err := manifest.Begin(dir, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage := must.Get(manifest.Begin(dir, false))(t)
 		index := []byte("{}")
-		if err := store.WriteFile(ctx, store.Join(dir, manifest.IndexName), store.Options{}, index); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.WriteFile(ctx, store.Join(dir, manifest.IndexName), store.Options{}, index))
 		if err := stage.Publish(manifest.Index{Format: "x"}); !errors.Is(err, os.ErrExist) {
 			t.Errorf("%s: an index over another one: %v", scheme, err)
 		}
@@ -453,12 +389,8 @@ func TestObjectStorePaths(t *testing.T) {
 	for _, root := range []string{here, "gs://bucket/paths", "s3://bucket/paths"} {
 		for _, name := range names {
 			name = store.Join(root, name)
-			if err := store.MkdirAll(ctx, store.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := store.WriteFile(ctx, name, store.Options{Mode: 0o644}, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.MkdirAll(ctx, store.Dir(name), 0o755))
+			must.Do(t, store.WriteFile(ctx, name, store.Options{Mode: 0o644}, nil))
 		}
 	}
 	for _, pattern := range []string{"", "a", "a/*", "*/1.tsv", "b/*/1.*", "b/*", "?", "*", "c", "nothing", "no*", "a/nothing", "b/[cd]/1.tsv"} {
@@ -495,21 +427,13 @@ func TestObjectStoreParquet(t *testing.T) {
 		for i := range edges {
 			edges[i] = edge{random.Int64(), fmt.Sprintf("owner %x", random.Uint64())}
 		}
-		if _, err := w.Write(edges); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(edges))(t)
+		must.Do(t, w.Flush())
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	read := func(root string) string {
 		name := store.Join(root, "graph.parquet")
-		if err := store.WriteFile(ctx, name, store.Options{Mode: 0o600}, table.Bytes()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.WriteFile(ctx, name, store.Options{Mode: 0o600}, table.Bytes()))
 		source, err := graphio.Open(ctx, []string{name}, graphio.Options{SplitBytes: 3 << 20})
 		if err != nil {
 			t.Fatal(err)

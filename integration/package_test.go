@@ -11,16 +11,14 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 )
 
 // newWheel builds the wheel of the Python package without the command, and installs it into a
 // folder of its own, which it returns. Without what builds wheels that is the source.
 func newWheel(t *testing.T, python string) string {
 	t.Helper()
-	source, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs("../python"))(t)
 	if err := exec.Command(python, "-c", "import hatchling, pip").Run(); err != nil {
 		t.Log("python3 with hatchling and pip is not here: the package is tested from its source, not from a wheel")
 		return source
@@ -48,14 +46,9 @@ func TestPythonPackage(t *testing.T) {
 		t.Skip("builds the command and a wheel: not with -short")
 	}
 	python := pythonWith(t, "numpy")
-	source, err := filepath.Abs("../python/tests")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs("../python/tests"))(t)
 	dir := t.TempDir()
-	if err := os.Symlink(source, filepath.Join(dir, "tests")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(source, filepath.Join(dir, "tests")))
 	site, bin := newWheel(t, python), buildCommand(t)
 	// NumPy's run has every test, and each framework's those that were skipped for want of a package until then.
 	tests := []string{"discover", "-v", "-t", ".", "-s", "tests"}
@@ -106,10 +99,7 @@ func needTrainer(t *testing.T, framework string) string {
 // fetches; "" if it is not here.
 func trainer(t *testing.T, framework string) string {
 	t.Helper()
-	python, err := filepath.Abs("../.venv-" + framework + "/bin/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	python := must.Get(filepath.Abs("../.venv-" + framework + "/bin/python"))(t)
 	packages := framework
 	if framework == "hf" {
 		packages = "torch.func, transformers, peft, datasets"
@@ -122,10 +112,7 @@ func trainer(t *testing.T, framework string) string {
 
 // TestPythonPackageHasTheVersion: the package and the command are released together.
 func TestPythonPackageHasTheVersion(t *testing.T) {
-	content, err := os.ReadFile("../python/minsep/_version.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("../python/minsep/_version.py"))(t)
 	if want := "VERSION = \"" + manifest.Version + "\"\n"; !strings.Contains(string(content), want) {
 		t.Errorf("python/minsep/_version.py has not %s", want)
 	}
@@ -181,10 +168,7 @@ func TestPythonDocument(t *testing.T) {
 func TestEveryExampleIsRun(t *testing.T) {
 	linked := map[string]int{}
 	for _, file := range pythonDocuments {
-		page, err := os.ReadFile("../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(os.ReadFile("../" + file))(t)
 		for _, m := range exampleLink.FindAllStringSubmatch(string(page), -1) {
 			linked[m[1]]++
 		}
@@ -203,10 +187,7 @@ func TestEveryExampleIsRun(t *testing.T) {
 // freePort is a port of this machine that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
@@ -232,10 +213,7 @@ func TestNoiseDocument(t *testing.T) {
 	python := pythonWith(t, "numpy")
 	bin := buildCommand(t)
 	dir := newClone(t, bin)
-	source, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs("../python"))(t)
 	ran := map[string]int{}
 	all := blocks(t, "../docs/noise.md")
 	for _, b := range blocks(t, "../docs/background/readers.md") {

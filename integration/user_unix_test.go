@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestUserWithoutName: with the environment of the image, and built as make build does, the command
@@ -17,10 +19,7 @@ func TestUserWithoutName(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may take another user id")
 	}
-	container, err := os.ReadFile("../Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	container := must.Get(os.ReadFile("../Containerfile"))(t)
 	environment := regexp.MustCompile(`(?m)^ENV (.*)$`).FindSubmatch(container)
 	if environment == nil {
 		t.Fatal("the Containerfile sets no environment")

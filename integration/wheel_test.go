@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // maxWheel is how large a wheel may be, in bytes.
@@ -30,10 +32,7 @@ var madeWheels = sync.OnceValues(func() (dist string, err error) {
 // makeWheels returns the wheel and the source that make wheels writes.
 func makeWheels(t *testing.T) (wheel, source string) {
 	t.Helper()
-	dist, err := madeWheels()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dist := must.Get(madeWheels())(t)
 	found := func(pattern string) string {
 		names, err := filepath.Glob(filepath.Join(dist, pattern))
 		if err != nil || len(names) != 1 {
@@ -54,10 +53,7 @@ func TestWheel(t *testing.T) {
 	}
 	t.Parallel()
 	python := pythonWith(t, "hatchling, venv")
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs(".."))(t)
 	wheels := filepath.Join(root, ".venv", "wheels")
 	if _, err := os.Stat(wheels); err != nil {
 		t.Skip("the wheels of NumPy and pyarrow are not here: make python fetches them")
@@ -109,44 +105,26 @@ func TestWheel(t *testing.T) {
 
 // testWheelContents holds what is in a wheel beside the package.
 func testWheelContents(t *testing.T, wheel string) {
-	info, err := os.Stat(wheel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(wheel))(t)
 	if t.Logf("%d bytes", info.Size()); info.Size() > maxWheel {
 		t.Errorf("%d bytes are more than %d", info.Size(), maxWheel)
 	}
-	z, err := zip.OpenReader(wheel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zip.OpenReader(wheel))(t)
 	defer z.Close()
 	contents := map[string]string{} // by base name
 	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(f.Open())(t)
+		b := must.Get(io.ReadAll(r))(t)
 		contents[filepath.Base(f.Name)] = string(b)
 		if strings.HasSuffix(f.Name, ".data/scripts/minsep") && f.Mode().Perm()&0o111 == 0 {
 			t.Errorf("%s has mode %v", f.Name, f.Mode())
 		}
 	}
-	license, err := os.ReadFile("../LICENSE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	license := must.Get(os.ReadFile("../LICENSE"))(t)
 	if contents["LICENSE"] != string(license) {
 		t.Error("the licence is not that of the project: cp LICENSE python/")
 	}
-	linked, err := exec.Command("go", "list", "-deps", "-tags=disable_grpc_modules", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "minsep/cmd/minsep").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	linked := must.Get(exec.Command("go", "list", "-deps", "-tags=disable_grpc_modules", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "minsep/cmd/minsep").Output())(t)
 	for _, module := range strings.Fields(string(linked)) {
 		if module == "minsep" {
 			continue
@@ -170,9 +148,7 @@ func hatchling(python, kind, folder, to string, env ...string) (out []byte, err 
 func TestWheelRefused(t *testing.T) {
 	python := pythonWith(t, "hatchling")
 	alone := t.TempDir()
-	if err := os.CopyFS(alone, os.DirFS("../python")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(alone, os.DirFS("../python")))
 	for _, c := range []struct{ folder, env, said string }{
 		{"../python", "MINSEP_PLATFORM=windows/amd64", "MINSEP_PLATFORM windows/amd64: secrets are kept from others by file modes"},
 		{"../python", "MINSEP_PLATFORM=linux/386", "MINSEP_PLATFORM linux/386: wheels are for linux/amd64, "},
@@ -194,14 +170,8 @@ func TestWheelRefused(t *testing.T) {
 // TestWheelsAsMade: the command of a wheel is built as make build does, but without the commit, and
 // make knows its platforms.
 func TestWheelsAsMade(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hook, err := os.ReadFile("../python/hatch_build.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../Makefile"))(t)
+	hook := must.Get(os.ReadFile("../python/hatch_build.py"))(t)
 	find := func(of []byte, pattern string) string {
 		m := regexp.MustCompile("(?ms)" + pattern).FindSubmatch(of)
 		if m == nil {
@@ -238,14 +208,8 @@ func TestPythonTypes(t *testing.T) {
 // same requires that two files have the same name and bytes.
 func same(t *testing.T, first, second string) {
 	t.Helper()
-	a, err := os.ReadFile(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(os.ReadFile(first))(t)
+	b := must.Get(os.ReadFile(second))(t)
 	if filepath.Base(first) != filepath.Base(second) || !bytes.Equal(a, b) {
 		t.Errorf("%s and %s differ", first, second)
 	}

@@ -21,13 +21,8 @@ func TestParams(t *testing.T) {
 	given.Gamma = &half
 	var loss [2]float64
 	for i, p := range []mechanism.Params{best, given} {
-		s, err := p.Make(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if loss[i], err = problem.Loss(s); err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(p.Make(t.Context(), nil))(t)
+		loss[i] = must.Get(problem.Loss(s))(t)
 	}
 	if !(loss[0] < loss[1]) {
 		t.Errorf("the best γ has loss %v, ½ has %v", loss[0], loss[1])

@@ -184,13 +184,10 @@ func pairOwner(id string) (owner int64, err error) {
 
 func rowsOf(t *testing.T, b *manifest.Batches) (steps [][]int64) {
 	t.Helper()
-	err := b.Each(t.Context(), func(_ int, rows []int64, _ []int) error {
+	must.Do(t, b.Each(t.Context(), func(_ int, rows []int64, _ []int) error {
 		steps = append(steps, slices.Clone(rows))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return steps
 }
 

@@ -154,9 +154,7 @@ func notedFiles(t *testing.T, folder string) map[string]os.FileInfo {
 		}
 		for _, f := range notes.Files {
 			name := filepath.Join(folder, f.Name)
-			if found[name], err = os.Stat(name); err != nil {
-				t.Fatal(err)
-			}
+			found[name] = must.Get(os.Stat(name))(t)
 		}
 	}
 	return found

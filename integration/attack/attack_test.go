@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -235,10 +236,7 @@ func TestRatiosAgree(t *testing.T) {
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 11, MinSep: 2, EpochSteps: 4}}, toeplitz(11, 1, 0.5)},
 		{rotationSpec(11, 4), toeplitz(11, 1)},
 	} {
-		proc, err := newProcess(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proc := must.Get(newProcess(c.spec))(t)
 		patterns, total := proc.patterns(1, 1e5), 0.0
 		rates := make([]float64, proc.steps)
 		for _, p := range patterns {
@@ -314,15 +312,9 @@ func TestRatioOfRotation(t *testing.T) {
 		{rotationSpec(5, 2), toeplitz(5, 1)},
 		{rotationSpec(7, 6), toeplitz(7, 1, 0.5, 0.4, 0.3)},
 	} {
-		proc, err := newProcess(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proc := must.Get(newProcess(c.spec))(t)
 		run := accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}
-		accounted, err := montecarlo.NewEvaluator(run.Loss(sigma))
-		if err != nil {
-			t.Fatal(err)
-		}
+		accounted := must.Get(montecarlo.NewEvaluator(run.Loss(sigma)))(t)
 		sum, y := newSumRatio(proc.patterns(1, 1e5), matrix(c.strategy), sigma), make([]float64, proc.steps)
 		for range 30 {
 			for i := range y {
@@ -340,10 +332,7 @@ func TestRatioOfRotation(t *testing.T) {
 // float64 is summed by its exponents.
 func TestProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	proc, err := newProcess(bMinSep(0.2, 7, 3, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proc := must.Get(newProcess(bMinSep(0.2, 7, 3, true)))(t)
 	for examples := 1; examples <= 4; examples++ {
 		for _, sigma := range []float64{.05, .4, 2} {
 			r := newSumRatio(proc.patterns(examples, 1e5), matrix(toeplitz(7, 0.8, 0.5, 0.3)), sigma)

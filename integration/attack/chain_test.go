@@ -16,6 +16,7 @@ import (
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -107,10 +108,7 @@ func (c chain) trainer(t testing.TB, root stream.Root) *trainer {
 	if c.scale > 0 {
 		scale = c.scale
 	}
-	recipe, err := noise.NewRecipe(noise.Config{Strategy: strategy, Coordinates: int64(c.canaries), NoiseMultiplier: c.sigma * scale, ClipNorm: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := must.Get(noise.NewRecipe(noise.Config{Strategy: strategy, Coordinates: int64(c.canaries), NoiseMultiplier: c.sigma * scale, ClipNorm: 1}))(t)
 	n := c.strategy.Steps
 	// The bytes of steps are the same in all trainings, so that only their run ids part them: random
 	// bytes could hide a run id that two share, and a test would not repeat.
@@ -314,20 +312,9 @@ func (m Mechanism) observe(t testing.TB, runs int, rows func() rowsOf) (attack *
 func (c chain) certified(t testing.TB, samples uint64) float64 {
 	t.Helper()
 	p := calibration.Problem{Run: c.run(), Epsilon: epsilon, Delta: delta, Samples: samples, CodeVersion: "audit"}
-	plan, err := p.Plan(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.Create(t.TempDir(), plan.Protocol)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := calibration.Release(context.Background(), l, 100_000, drawhere.By(calibration.NewWorker, 0)); err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := l.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(p.Plan(context.Background()))(t)
+	l := must.Get(ledger.Create(t.TempDir(), plan.Protocol))(t)
+	must.Do(t, calibration.Release(context.Background(), l, 100_000, drawhere.By(calibration.NewWorker, 0)))
+	certificate := must.Get(l.Certificate())(t)
 	return certificate.NoiseMultiplier
 }

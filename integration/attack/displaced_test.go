@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/combin"
 
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -37,10 +38,7 @@ type share struct{ prob, stay, displaced float64 }
 
 func newDisplaced(t testing.TB, c chain) *displaced {
 	t.Helper()
-	proc, err := newProcess(c.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proc := must.Get(newProcess(c.spec))(t)
 	k, most := max(1, c.examples), c.others+max(1, c.examples)
 	if c.spec.Truncation != nil {
 		most = c.spec.Truncation.MaxBatchSize

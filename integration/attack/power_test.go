@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mathext"
+
+	"minsep/internal/must"
 )
 
 // event is something that one observation may be, fixed before those that are counted.
@@ -177,10 +179,7 @@ func (c faultyChain) observed(t *testing.T, seed string, runs int, e *event) (sa
 	parts := make([][2]Sample, workers)
 	var group sync.WaitGroup
 	for w := range workers {
-		attack, err := NewAttack(c.mechanism)
-		if err != nil {
-			t.Fatal(err)
-		}
+		attack := must.Get(NewAttack(c.mechanism))(t)
 		group.Go(func() {
 			rows := c.rows(t, seeded(seed))
 			for run := w; run < runs; run += workers {
@@ -210,10 +209,7 @@ func (c faultyChain) observed(t *testing.T, seed string, runs int, e *event) (sa
 
 // simulated returns samples of the mechanism itself.
 func (c faultyChain) simulated(t *testing.T, n int, seed uint64) (samples [2]*Sample) {
-	attack, err := NewAttack(c.mechanism)
-	if err != nil {
-		t.Fatal(err)
-	}
+	attack := must.Get(NewAttack(c.mechanism))(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for side := range samples {
 		samples[side] = new(Sample)

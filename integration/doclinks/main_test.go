@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestDeadLinks: links that lead nowhere are found, and no others.
@@ -17,18 +19,11 @@ func TestDeadLinks(t *testing.T) {
 		"a/a.go": "package a\n\nimport \"minsep/b\"\n\n// T has [T.F], [T.G], [Gone] and (see [b.X]) [b.Y], [io.EOF], [nowhere.X] in [0, 1).\n//\n//\tx[Code]\ntype T struct{ F int }\n\nvar _ = b.X\n",
 		"b/b.go": "package b\n\n// X is [0].\nvar X int\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	set := token.NewFileSet()
-	packages, err := parse(set, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := must.Get(parse(set, "."))(t)
 	var dead []string
 	for _, d := range deadLinks(set, packages) {
 		dead = append(dead, d[strings.Index(d, "["):strings.Index(d, "]")+1])

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/integration/flink"
+	"minsep/internal/must"
 )
 
 // onlyWithCluster skips a test that takes minutes.
@@ -32,19 +33,13 @@ func cluster(t *testing.T, binary string) (*flink.Cluster, []string) {
 	t.Helper()
 	dir := home(t)
 	onlyWithCluster(t)
-	k, err := flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: 2}))(t)
 	t.Cleanup(func() {
 		if err := k.Stop(t.Failed()); err != nil {
 			t.Error(err)
 		}
 	})
-	flags, err := k.ProcessFlags(2, "worker.sh", binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	flags := must.Get(k.ProcessFlags(2, "worker.sh", binary))(t)
 	return k, flags
 }
 
@@ -88,17 +83,12 @@ func (b *bench) writeGraph(name string, examples, edges int) {
 	for i := range list {
 		list[i] = edge{int64(i / (edges / examples)), rng.Int64N(int64(examples / 4))}
 	}
-	if err := parquet.WriteFile(filepath.Join(b.dir, name), list); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, parquet.WriteFile(filepath.Join(b.dir, name), list))
 }
 
 func restarts(t *testing.T, k *flink.Cluster) int {
 	t.Helper()
-	n, err := k.Restarts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(k.Restarts())(t)
 	return n
 }
 
@@ -133,10 +123,7 @@ func TestFaults(t *testing.T) {
 // replaceTaskManager replaces a TaskManager when a job has finished so many tasks.
 func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	return func(t *testing.T, k *flink.Cluster) bool {
-		replaced, err := k.ReplaceTaskManager(t.Context(), finished)
-		if err != nil {
-			t.Fatal(err)
-		}
+		replaced := must.Get(k.ReplaceTaskManager(t.Context(), finished))(t)
 		return replaced
 	}
 }
@@ -147,10 +134,7 @@ func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 	before := make(map[int]time.Duration)
 	return func(t *testing.T, k *flink.Cluster) bool {
-		workers, err := k.Workers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := must.Get(k.Workers())(t)
 		for _, pid := range workers {
 			now := cpuTime(pid)
 			last, known := before[pid]
@@ -161,9 +145,7 @@ func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 			if inBundle(t, k, pid) {
 				return syscall.Kill(pid, syscall.SIGKILL) == nil
 			}
-			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(pid, syscall.SIGCONT))
 		}
 		return false
 	}
@@ -182,10 +164,7 @@ func inBundle(t *testing.T, k *flink.Cluster, held int) bool {
 		if s.running, s.finished, err = k.Tasks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		workers, err := k.Workers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := must.Get(k.Workers())(t)
 		for _, pid := range workers {
 			if pid != held {
 				s.others += cpuTime(pid)
@@ -224,9 +203,7 @@ func TestFailingDoFns(t *testing.T) {
 		t.Helper()
 		args := append([]string{"-graph", filepath.Join(b.dir, demoGraph), "-key", filepath.Join(b.dir, "key"), "-run-id", "0123456789abcdef0123456789abcdef",
 			"-out", filepath.Join(b.dir, out), "-marks", filepath.Join(b.dir, "marks")}, flags...)
-		if err := os.MkdirAll(filepath.Join(b.dir, out), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(b.dir, out), 0o700))
 		cmd := exec.CommandContext(t.Context(), faulty, args...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+b.temp)
 		var stderr strings.Builder
@@ -236,9 +213,7 @@ func TestFailingDoFns(t *testing.T) {
 			t.Fatalf("%v: look at %s\n%s", err, k.Logs(), stderr.String())
 		}
 		o := b.outcome("", stderr.String(), out)
-		if err := json.Unmarshal(stdout, &o.Counters); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(stdout, &o.Counters))
 		files := make(map[string]string)
 		for name, sum := range o.Files {
 			files[strings.TrimPrefix(name, out)] = sum
@@ -247,15 +222,10 @@ func TestFailingDoFns(t *testing.T) {
 		return o
 	}
 	marks := func() []string {
-		list, err := filepath.Glob(filepath.Join(b.dir, "marks", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(filepath.Glob(filepath.Join(b.dir, "marks", "*")))(t)
 		return list
 	}
-	if err := os.Mkdir(filepath.Join(b.dir, "marks"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(b.dir, "marks"), 0o700))
 	got := run("failing", flags...)
 	if n := len(marks()); n != 2 {
 		t.Fatalf("%d DoFns failed, want 2", n)

@@ -8,24 +8,20 @@ import (
 	"time"
 
 	"minsep/integration/flink"
+	"minsep/internal/must"
 )
 
 // poolOf starts a pool of workers, and returns the flags that run pipelines in them.
 func poolOf(t *testing.T, k *flink.Cluster, program string) []string {
 	t.Helper()
-	if err := k.StartPool(t.Context(), program); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartPool(t.Context(), program))
 	return k.PoolFlags(2, program)
 }
 
 // started counts the workers that the pool has started.
 func started(t *testing.T, k *flink.Cluster) int {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(filepath.Dir(k.Logs()), "pool.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(filepath.Join(filepath.Dir(k.Logs()), "pool.log")))(t)
 	return strings.Count(string(log), "worker started")
 }
 

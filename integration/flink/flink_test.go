@@ -22,6 +22,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"minsep/integration/flink"
+	"minsep/internal/must"
 )
 
 // Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set
@@ -118,14 +119,9 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	graph, err := os.ReadFile("../testdata/gene2pubmed.tsv.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	graph := must.Get(os.ReadFile("../testdata/gene2pubmed.tsv.gz"))(t)
 	b := &bench{t: t, bin: build(t, "minsep/cmd/minsep"), dir: t.TempDir(), temp: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(b.dir, demoGraph), graph, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(b.dir, demoGraph), graph, 0o600))
 	b.must("keygen", "key")
 	return b
 }
@@ -247,12 +243,8 @@ func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...stri
 	}
 	want := run(nil, "--runner=direct")
 	direct := filepath.Join(b.dir, out+".direct")
-	if err := os.Rename(filepath.Join(b.dir, out), direct); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(b.dir, out), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, os.Rename(filepath.Join(b.dir, out), direct))
+	must.Do(b.t, os.Mkdir(filepath.Join(b.dir, out), 0o755))
 	for _, name := range []string{"run.json", ".gitignore"} { // the same run id again, in the same place
 		content, err := os.ReadFile(filepath.Join(direct, name))
 		if err == nil {
@@ -355,9 +347,7 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string, once bool) {
 		"noise": {"coordinates": 1000, "files": true, "clip_norm": 1},
 		"key": "key", "out": "whole"
 	}`, demoGraph)
-	if err := os.WriteFile(filepath.Join(b.dir, "plan.json"), []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(b.dir, "plan.json"), []byte(plan), 0o600))
 	both("run", "whole", "run plan.json")
 	b.keyIsNowhere(on)
 }
@@ -365,19 +355,13 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string, once bool) {
 // keyIsNowhere requires that the root key is in none of the logs.
 func (b *bench) keyIsNowhere(on *flink.Cluster) {
 	b.t.Helper()
-	key, err := os.ReadFile(filepath.Join(b.dir, "key"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	key := must.Get(os.ReadFile(filepath.Join(b.dir, "key")))(b.t)
 	logs, err := filepath.Glob(on.Logs())
 	if err != nil || len(logs) == 0 {
 		b.t.Fatalf("logs %v: %v", logs, err)
 	}
 	for _, path := range logs {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(b.t)
 		if len(text) == 0 || bytes.Contains(text, bytes.TrimSpace(key)) {
 			b.t.Errorf("%s is empty or has the root key", path)
 		}

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // TestGetWaits: a JobManager that is slow is waited for, whatever the time, until its process or
@@ -22,10 +24,7 @@ func TestGetWaits(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(server.URL))(t)
 	for _, c := range []struct {
 		about string
 		do    func(stop context.CancelFunc, ended chan struct{})

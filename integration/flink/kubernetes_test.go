@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"minsep/integration/flink"
+	"minsep/internal/must"
 )
 
 // kubernetes is the folder of the manifests.
@@ -44,10 +45,7 @@ type manifests struct {
 // documents reads a file of YAML.
 func documents(t *testing.T, name string) [][]byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(kubernetes, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(kubernetes, name)))(t)
 	return bytes.Split(b, []byte("\n---\n"))
 }
 
@@ -63,9 +61,7 @@ func readManifests(t *testing.T) (m manifests) {
 	}
 	strict := func(b []byte, into any) {
 		t.Helper()
-		if err := yaml.UnmarshalStrict(b, into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.UnmarshalStrict(b, into))
 	}
 	strict(documents(t, "kustomization.yaml")[0], &list)
 	if want := []string{"storage.yaml", "cluster.yaml", "jobserver.yaml", "run.yaml"}; !slices.Equal(list.Resources, want) || len(list.ConfigMapGenerator) != 1 || list.ConfigMapGenerator[0].Files[0] != "plan.json" {
@@ -75,9 +71,7 @@ func readManifests(t *testing.T) (m manifests) {
 	strict(documents(t, "jobserver.yaml")[0], &m.jobServer)
 	strict(documents(t, "jobserver.yaml")[1], &m.service)
 	strict(documents(t, "run.yaml")[0], &m.run)
-	if err := yaml.Unmarshal(documents(t, "cluster.yaml")[0], &m.cluster); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(documents(t, "cluster.yaml")[0], &m.cluster))
 	return m
 }
 
@@ -104,19 +98,10 @@ func closed(v any) any {
 // flinkSchema is the schema of FlinkDeployment, of the operator's custom resource definition.
 func flinkSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	f, err := os.Open("../testdata/flinkdeployments-1.15.0.yml.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("../testdata/flinkdeployments-1.15.0.yml.gz"))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
+	b := must.Get(io.ReadAll(z))(t)
 	var definition struct {
 		Spec struct {
 			Versions []struct {
@@ -124,34 +109,21 @@ func flinkSchema(t *testing.T) *jsonschema.Schema {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(b, &definition); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(b, &definition))
 	schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, name := range []string{"apiVersion", "kind", "metadata"} { // which every resource has
 		schema["properties"].(map[string]any)[name] = map[string]any{}
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("flinkdeployment.json", closed(schema)); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile("flinkdeployment.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("flinkdeployment.json", closed(schema)))
+	compiled := must.Get(c.Compile("flinkdeployment.json"))(t)
 	return compiled
 }
 
 func value(t *testing.T, text []byte) any {
 	t.Helper()
-	b, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(yaml.YAMLToJSON(text))(t)
+	v := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t)
 	return v
 }
 
@@ -251,26 +223,17 @@ func runsHere(t *testing.T, k *flink.Cluster) {
 		t.Fatalf("the pool is %q", pool.Args)
 	}
 	flags := poolOf(t, k, b.bin)
-	text, err := os.ReadFile(filepath.Join(kubernetes, "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(kubernetes, "plan.json")))(t)
 	b.writeGraph("edges.parquet", 40_000, 80_000)
 	text = bytes.ReplaceAll(text, []byte("/minsep/edges.parquet"), []byte("edges.parquet"))
 	text = bytes.ReplaceAll(text, []byte("/minsep/run"), []byte("run"))
 	text = bytes.ReplaceAll(text, []byte("/key/key"), []byte("key"))
 	var plan map[string]any
-	if err := json.Unmarshal(text, &plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &plan))
 	plan["privacy"].(map[string]any)["samples"] = 5000
 	plan["noise"].(map[string]any)["coordinates"] = 1000
-	if text, err = json.Marshal(plan); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(b.dir, "plan.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.Marshal(plan))(t)
+	must.Do(t, os.WriteFile(filepath.Join(b.dir, "plan.json"), text, 0o600))
 	b.twice = true
 	var job []string // those flags of the Job that say where it runs
 	for _, a := range container(t, m.run.Spec.Template.Spec, "minsep").Args[2:] {
@@ -302,10 +265,7 @@ func TestClusterKubernetes(t *testing.T) {
 	dir := home(t)
 	onlyWithCluster(t)
 	m := readManifests(t)
-	k, err := flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: m.cluster.Spec.TaskManager.Replicas, Settings: m.cluster.Spec.FlinkConfiguration})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: m.cluster.Spec.TaskManager.Replicas, Settings: m.cluster.Spec.FlinkConfiguration}))(t)
 	t.Cleanup(func() {
 		if err := k.Stop(t.Failed()); err != nil {
 			t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"minsep/integration/flink"
+	"minsep/internal/must"
 )
 
 // A command that is stopped, or takes too long, cancels its job on Flink and leaves nothing.
@@ -30,22 +31,14 @@ func TestStopped(t *testing.T) {
 			// Minutes of work, of which a second or some are done.
 			args := strings.Fields("form --examples 2000000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
 			cmd := exec.Command(b.bin, append(append(args, k.Flags(2)...), c.flags...)...)
-			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			stderr := must.Get(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
 			defer stderr.Close()
 			said := func() string {
-				b, err := os.ReadFile(stderr.Name())
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(os.ReadFile(stderr.Name()))(t)
 				return string(b)
 			}
 			cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			if c.flags == nil {
 				// The job runs, and this process, which is its worker, has worked at it.
 				for begin, idle := time.Now(), time.Duration(0); idle == 0 || cpuTime(cmd.Process.Pid) < idle+time.Second; time.Sleep(50 * time.Millisecond) {
@@ -56,9 +49,7 @@ func TestStopped(t *testing.T) {
 						t.Fatalf("the job does not run: %s", said())
 					}
 				}
-				if err := cmd.Process.Signal(os.Interrupt); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, cmd.Process.Signal(os.Interrupt))
 			}
 			var exit *exec.ExitError
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(said(), c.says) {
@@ -92,9 +83,7 @@ func TestClusterStopped(t *testing.T) {
 	cmd := exec.Command(b.bin, append(strings.Fields("bound --graph large.parquet --max-per-owner 2 --key key --out stopped --quiet"), flags...)...)
 	var said strings.Builder
 	cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for begin, finished := time.Now(), 0; finished < 6; time.Sleep(50 * time.Millisecond) {
 		var err error
 		if _, finished, err = k.Tasks(t.Context()); err != nil {
@@ -104,9 +93,7 @@ func TestClusterStopped(t *testing.T) {
 			t.Fatalf("the job does not run: look at %s", k.Logs())
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 || strings.Contains(said.String(), "could not be cancelled") {
 		t.Errorf("%v, want exit code 143: %s", err, said.String())

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"minsep/internal/must"
 )
 
 // A worker that starts removes the folders of workers that are gone, and no other. It stands in for
@@ -22,17 +24,11 @@ func TestWorkerRemovesWhatOthersLeft(t *testing.T) {
 	}
 	work := t.TempDir()
 	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gone.Run())
 	dead, alive := filepath.Join(work, fmt.Sprintf("worker.%d.abc", gone.Process.Pid)), filepath.Join(work, fmt.Sprintf("worker.%d.abc", os.Getpid()))
 	for _, dir := range []string{dead, alive} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "spilled"), []byte("rows"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "spilled"), []byte("rows"), 0o600))
 	}
 	worker := exec.Command("./worker.sh")
 	worker.Env = append(os.Environ(), "BEAM_BOOT=true", "BEAM_WORK="+work)

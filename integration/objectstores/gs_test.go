@@ -9,26 +9,21 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
 	"minsep/integration/objectstores"
+	"minsep/internal/must"
 	"minsep/internal/store"
 	"minsep/internal/store/gs"
 )
 
 // serveGS runs a service with one bucket and registers it.
 func serveGS(t testing.TB, faults *objectstores.Faults, limits store.Limits) {
-	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, Writer: nil})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fake := must.Get(fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, Writer: nil}))(t)
 	t.Cleanup(fake.Stop)
 	fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
 	faults.Service = fake.HTTPHandler()
 	server := httptest.NewServer(faults)
 	t.Cleanup(server.Close)
 	t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(server.URL, "http://"))
-	objects, err := gs.New(context.Background(), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(gs.New(context.Background(), limits))(t)
 	store.Register("gs", func() (store.FS, error) { return objects, nil })
 }
 

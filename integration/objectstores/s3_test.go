@@ -16,6 +16,7 @@ import (
 
 	"minsep/integration/objectstores"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/store"
 	"minsep/internal/store/s3"
 )
@@ -23,19 +24,14 @@ import (
 // serveS3 runs a service with one bucket and registers it.
 func serveS3(t *testing.T, faults *objectstores.Faults, limits store.Limits) {
 	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, backend.CreateBucket("bucket"))
 	faults.Service = &conditional{service: objectstores.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}}
 	server := httptest.NewServer(faults)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"} {
 		t.Setenv(name, value)
 	}
-	objects, err := s3.New(context.Background(), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(s3.New(context.Background(), limits))(t)
 	store.Register("s3", func() (store.FS, error) { return objects, nil })
 }
 
@@ -137,13 +133,10 @@ func TestCheckedAgain(t *testing.T) {
 		f := &objectstores.Faults{Kinds: []string{objectstores.Wrong}, Chance: .2, Most: 1}
 		serve(t, f, objectstores.Limits)
 		dir := scheme + "://bucket/run"
-		file, err := manifest.WriteFile(dir, "rows.npy", manifest.SecretFile, func(w io.Writer) error {
+		file := must.Get(manifest.WriteFile(dir, "rows.npy", manifest.SecretFile, func(w io.Writer) error {
 			_, err := w.Write(objectstores.Bytes(1, 5<<20))
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		for range 5 {
 			if err := file.Check(t.Context(), dir); err != nil {
 				t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 )
 
@@ -29,10 +30,7 @@ func TestTables(t *testing.T) {
 const inWords = .03
 
 func testTable(t *testing.T, table table) {
-	rows, err := table.rows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(table.rows())(t)
 	compared := 0
 	for _, r := range rows {
 		if r.published == "" || r.open {

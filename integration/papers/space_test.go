@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/accounting"
+	"minsep/internal/must"
 	"minsep/mechanism"
 )
 
@@ -65,14 +66,8 @@ func TestClimb(t *testing.T) {
 func TestTapered(t *testing.T) {
 	const b, b0 = 8, 4
 	p := mechanism.Problem{Workload: mechanism.Prefix(32), Participation: mechanism.Participation{MinSep: b}}
-	plain, err := made(p, mechanism.KindBandedToeplitz, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := tapered(p, b, float64(b0)/b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(made(p, mechanism.KindBandedToeplitz, b))(t)
+	got := must.Get(tapered(p, b, float64(b0)/b))(t)
 	for i := 1; i <= b; i++ {
 		want := plain.Toeplitz[i-1]
 		if i >= b0 {
@@ -99,10 +94,7 @@ func TestAmplifiedCells(t *testing.T) {
 		unamplified float64
 	}{{"BLT", 6.65}, {"DP-λCGD", 9.68}, {"k-ary tree, k = 3", 12.53}} {
 		i := slices.IndexFunc(rows, func(r amplifiedRow) bool { return r.name == c.name })
-		got, err := rows[i].find(t.Context(), cell{Table: rows[i].table, Row: c.name, Epsilon: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(rows[i].find(t.Context(), cell{Table: rows[i].table, Row: c.name, Epsilon: 8}))(t)
 		list := rowsOf(rows, []cell{got}, tableBalls, 8)
 		if len(list) != 1 || list[0].stdErr <= 0 || list[0].stdErr > .015*list[0].computed {
 			t.Fatalf("%+v", list)
@@ -121,10 +113,7 @@ func TestFigureEpochs(t *testing.T) {
 		bands int
 		holds bool
 	}{{32, true}, {4, false}} {
-		ratio, err := bandMF{16384, 8, 1}.inBatches(c.bands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ratio := must.Get(bandMF{16384, 8, 1}.inBatches(c.bands))(t)
 		if (ratio < 1.18) != c.holds || ratio < 1.17 {
 			t.Errorf("%d bands: %v", c.bands, ratio)
 		}
@@ -135,10 +124,7 @@ func TestFigureEpochs(t *testing.T) {
 // mechanism, each from as many samples of its privacy loss.
 func TestPlainError(t *testing.T) {
 	const epsilon, delta, samples, repeats = 1, .01, 4000, 400
-	sigma, err := accounting.GaussianNoiseMultiplier(epsilon, delta, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sigma := must.Get(accounting.GaussianNoiseMultiplier(epsilon, delta, 1))(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	square := 0.
 	for range repeats {
@@ -175,10 +161,7 @@ func TestLeastEndsBeforeRefused(t *testing.T) {
 		return mechanism.Toeplitz(16, []float64{1, .4, -.1}[:size])
 	}}
 	c := claim{4, 1e-2, ballsInBins(4)}
-	f, err := s.least(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(s.least(t.Context(), c))(t)
 	if text := s.parameters(f); f.size != 2 || f.rmse <= 0 || !strings.HasPrefix(text, "bands = 2; bands = 3 is refused, the strategy has a negative entry") {
 		t.Errorf("%+v, %s", f, text)
 	}
@@ -202,10 +185,7 @@ func TestLeastIsNotTooSmall(t *testing.T) {
 	for i := range repeats {
 		c := claim{2 + 1e-5*float64(i), .02, ballsInBins(2)}
 		for sign, s := range map[float64]space{1: many, -1: one} {
-			f, err := s.least(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(s.least(t.Context(), c))(t)
 			sum += sign * f.rmse / repeats
 			stdErr += f.stdErr / (2 * repeats)
 		}

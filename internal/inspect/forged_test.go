@@ -16,6 +16,7 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -36,10 +37,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 		var bounds []float64
 		var proposals []tilt.Proposal
 		for _, d := range montecarlo.Directions {
-			proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d})
-			if err != nil {
-				t.Fatal(err)
-			}
+			proposal := must.Get(tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}))(t)
 			proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
 		}
 		thresholds, samples, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Samples(0.8*delta, bounds)
@@ -57,9 +55,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 			} else {
 				proposal := proposals[i]
 				proposal.Config = tilt.Config{}
-				if trial.Values, err = json.Marshal(calibration.Values{Tilt: &proposal}); err != nil {
-					t.Fatal(err)
-				}
+				trial.Values = must.Get(json.Marshal(calibration.Values{Tilt: &proposal}))(t)
 			}
 			p.Candidates[0].Trials = append(p.Candidates[0].Trials, trial)
 		}
@@ -72,26 +68,13 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 func published(t *testing.T, p *accounting.Protocol, fill func(u ledger.Unit) []ledger.Entry) string {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := ledger.Create(filepath.Join(dir, manifest.LedgerFolder), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.Create(filepath.Join(dir, manifest.LedgerFolder), p))(t)
 	for _, u := range l.Missing(0, math.MaxUint32) {
-		if err := l.AddAll(fill(u)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.AddAll(fill(u)))
 	}
-	c, err := l.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, manifest.CertificateFile), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(l.Certificate())(t)
+	data := must.Get(c.Encode())(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, manifest.CertificateFile), data, 0o644))
 	return dir
 }
 
@@ -105,21 +88,12 @@ func TestForgedLedgers(t *testing.T) {
 	}
 	invented := func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{zeros(u)} }
 	honest := func(p *accounting.Protocol, u ledger.Unit) ledger.Entry {
-		w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := w.Run(t.Context(), u.First, u.Count, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(calibration.NewWorker(p, u.Candidate, u.Trial))(t)
+		r := must.Get(w.Run(t.Context(), u.First, u.Count, 1))(t)
 		return ledger.Entry{Unit: u, Result: r}
 	}
 	small := protocolAt(t, 0.5, montecarlo.KernelID())
-	plan, err := calibration.Problem{Run: small.Run, Epsilon: 1, Delta: 1e-3, Samples: 20_000, CodeVersion: manifest.Version}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(calibration.Problem{Run: small.Run, Epsilon: 1, Delta: 1e-3, Samples: 20_000, CodeVersion: manifest.Version}.Plan(t.Context()))(t)
 	large := plan.Protocol
 	large.Candidates = large.Candidates[len(large.Candidates)-1:]
 	for _, c := range []struct {
@@ -132,17 +106,11 @@ func TestForgedLedgers(t *testing.T) {
 		{"invented units", small, invented, true, true},
 		{"honest units of one sample beside an invented one", small, func(u ledger.Unit) (entries []ledger.Entry) {
 			const few = 20
-			w, err := calibration.NewWorker(small, u.Candidate, u.Trial)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(calibration.NewWorker(small, u.Candidate, u.Trial))(t)
 			for i := range uint64(few) {
 				one := u
 				one.First, one.Count = u.First+i, 1
-				r, err := w.Run(t.Context(), one.First, 1, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(w.Run(t.Context(), one.First, 1, 1))(t)
 				entries = append(entries, ledger.Entry{Unit: one, Result: r})
 			}
 			u.First, u.Count = u.First+few, u.Count-few
@@ -192,16 +160,11 @@ func TestForgedLedgers(t *testing.T) {
 // TestUndetected: a trial that has few of a ledger's samples is found as seldom as they are drawn.
 func TestUndetected(t *testing.T) {
 	p := protocolAt(t, 0.5, montecarlo.KernelID())
-	l, err := ledger.InMemory(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.InMemory(p))(t)
 	samples, fewest := uint64(0), uint64(math.MaxUint64)
 	for _, u := range l.Missing(0, math.MaxUint32) {
 		entry := ledger.Entry{Unit: u, Result: ledger.Result{Sums: make([]montecarlo.Sum, (u.Count-1)/ledger.BlockSize+1)}}
-		if err := l.AddAll([]ledger.Entry{entry}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.AddAll([]ledger.Entry{entry}))
 		// A tenth of δ is this many samples of the largest value.
 		samples, fewest = samples+u.Count, min(fewest, uint64(1e-4/p.Candidates[0].Trials[u.Trial].Bound*float64(u.Count)))
 	}

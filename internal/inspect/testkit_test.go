@@ -17,6 +17,7 @@ import (
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -68,14 +69,9 @@ func TestKit(t *testing.T) {
 	if os.Getenv("MINSEP_WRITE_TESTKIT") != "" {
 		writeKit(t)
 	}
-	data, err := os.ReadFile(filepath.Join(kit, "cases.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(kit, "cases.json")))(t)
 	var cases []kitCase
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
 		dir := c.directory(t)
 		if c.Needs != "" {
@@ -103,21 +99,12 @@ func TestKit(t *testing.T) {
 // writeKit makes the forged directories and cases.json.
 func writeKit(t *testing.T) {
 	read := func(run, name string) []byte {
-		b, err := os.ReadFile(filepath.Join(kit, run, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(kit, run, name)))(t)
 		return b
 	}
 	const certificate, protocol, log = manifest.CertificateFile, "ledger/" + ledger.ProtocolFile, "ledger/" + ledger.UnitsFile
-	sampled, err := ledger.Read(t.Context(), filepath.Join(kit, "sampled", manifest.LedgerFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proven, err := accounting.ParseProtocol(read("proven", protocol))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sampled := must.Get(ledger.Read(t.Context(), filepath.Join(kit, "sampled", manifest.LedgerFolder)))(t)
+	proven := must.Get(accounting.ParseProtocol(read("proven", protocol)))(t)
 	cases := []kitCase{
 		{Name: "sampled", Verdict: StateCertified, Why: "sound; it rests on samples"},
 		{Name: "proven", Verdict: StateCertified, Why: "sound; it rests on a composition of cut batches, or on one of whole batches and the cost of the cut"},
@@ -125,9 +112,7 @@ func writeKit(t *testing.T) {
 	put := func(c kitCase, files map[string][]byte) {
 		for name, b := range files {
 			path := filepath.Join(kit, c.Name, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)))
 		}
 		cases = append(cases, c)
 	}
@@ -147,24 +132,17 @@ func writeKit(t *testing.T) {
 		}
 		for i := range p.Candidates {
 			for _, u := range l.Missing(i, math.MaxUint32) {
-				if err := l.AddAll([]ledger.Entry{{Unit: u, Result: ledger.Result{Sums: sums(u)}}}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.AddAll([]ledger.Entry{{Unit: u, Result: ledger.Result{Sums: sums(u)}}}))
 			}
 		}
 		cert, err := l.Certificate()
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
-		b, err := cert.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(cert.Encode())(t)
 		files := map[string][]byte{certificate: b}
 		for _, name := range []string{ledger.ProtocolFile, ledger.UnitsFile} {
-			if files["ledger/"+name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			files["ledger/"+name] = must.Get(os.ReadFile(filepath.Join(dir, name)))(t)
 		}
 		c.Remove = append(c.Remove, "ledger/"+manifest.RequestFile)
 		put(c, files)
@@ -259,11 +237,6 @@ func writeKit(t *testing.T) {
 	edit("other-sampler", "sampled", "batches/index.json", `"prob": 0.2`, `"prob": 0.25`, "readable", "the parameters of the batches were changed")
 	edit("other-batches", "sampled", "batches/index.json", `"run_id": "`, `"run_id": "00`, "batches", "the batches are of another run")
 
-	b, err := json.MarshalIndent(cases, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(kit, "cases.json"), append(b, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent(cases, "", "  "))(t)
+	must.Do(t, os.WriteFile(filepath.Join(kit, "cases.json"), append(b, '\n'), 0o644))
 }

@@ -56,10 +56,7 @@ type object = map[string]any
 func lie(t *testing.T, run, folder string, change func(index object)) {
 	t.Helper()
 	path := filepath.Join(run, folder, manifest.IndexName)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	var index object
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -67,9 +64,7 @@ func lie(t *testing.T, run, folder string, change func(index object)) {
 	change(index)
 	params, _ := json.Marshal(index["params"])
 	index["params_sha256"] = manifest.Digest(sha256.Sum256(params)).String()
-	if b, err = json.Marshal(index); err != nil {
-		t.Fatal(err)
-	}
+	b = must.Get(json.Marshal(index))(t)
 	must.Do(t, os.WriteFile(path, b, 0o600))
 	if folder == manifest.BoundedFolder {
 		lie(t, run, manifest.BatchesFolder, func(ix object) {

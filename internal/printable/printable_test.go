@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"minsep/internal/must"
 )
 
 func TestEscapes(t *testing.T) {
@@ -47,10 +49,7 @@ func FuzzText(f *testing.F) {
 		if strings.ContainsAny(Line(text), "\n\t") {
 			t.Fatalf("%q becomes the line %q", text, Line(text))
 		}
-		b, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(text))(t)
 		var want, got string
 		if json.Unmarshal(b, &want) != nil || json.Unmarshal([]byte(Text(string(b))), &got) != nil || got != want {
 			t.Fatalf("the JSON %s becomes %s", b, Text(string(b)))

@@ -21,10 +21,7 @@ import (
 
 func TestLockFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "run")
-	unlock, err := store.LockFolder("file://"+dir, ".lock", 0o755, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(store.LockFolder("file://"+dir, ".lock", 0o755, 0o644))(t)
 	if _, err := store.LockFolder(dir, ".lock", 0o755, 0o644); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
@@ -34,9 +31,7 @@ func TestLockFolder(t *testing.T) {
 	}
 	// A file that a killed process has left locks nothing, and a folder that was there stays.
 	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o644)))
-	if unlock, err = store.LockFolder(dir, ".lock", 0o755, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	unlock = must.Get(store.LockFolder(dir, ".lock", 0o755, 0o644))(t)
 	unlock()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)

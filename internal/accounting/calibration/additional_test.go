@@ -12,6 +12,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -20,10 +21,7 @@ import (
 // finish draws the samples of a protocol.
 func finish(t *testing.T, p *accounting.Protocol) (*accounting.Certificate, error) {
 	t.Helper()
-	l, err := ledger.Create(t.TempDir(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.Create(t.TempDir(), p))(t)
 	return calibration.Finish(context.Background(), l, 1<<14, 1)
 }
 
@@ -152,10 +150,7 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 	also := []float64{1, 2.5, 6}
 	earlier := []accounting.Earlier{{ProtocolSHA256: string(slices.Repeat([]byte("ab"), 32)), FailureProbability: 1e-7}}
 	problem := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, AlsoEpsilon: also, Samples: 30_000, Earlier: earlier, Workers: 1}
-	plan, err := problem.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(problem.Plan(t.Context()))(t)
 	checkShared(t, plan.Protocol)
 	certificate, err := finish(t, plan.Protocol)
 	if err != nil {
@@ -180,10 +175,7 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 			t.Errorf("failure probability %g of point %d, %g of the first", pt.FailureProbability, i, certificate.Points[0].FailureProbability)
 		}
 		for _, d := range montecarlo.Directions {
-			s, err := montecarlo.NewSampler(run.Loss(certificate.NoiseMultiplier), d, stream.PublicKey("independent", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(montecarlo.NewSampler(run.Loss(certificate.NoiseMultiplier), d, stream.PublicKey("independent", nil)))(t)
 			const samples = 1 << 17
 			losses := make([]float64, samples)
 			s.Losses(losses, 0)
@@ -264,10 +256,7 @@ func TestAlsoEpsilonFaults(t *testing.T) {
 			t.Errorf("%v: %v", also, err)
 		}
 	}
-	plan, err := calibration.Problem{Run: run, Epsilon: 1, Delta: 1e-3, AlsoEpsilon: []float64{0.5, 0}}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(calibration.Problem{Run: run, Epsilon: 1, Delta: 1e-3, AlsoEpsilon: []float64{0.5, 0}}.Plan(t.Context()))(t)
 	checkShared(t, plan.Protocol)
 	certificate, err := finish(t, plan.Protocol)
 	if err != nil || len(certificate.Points) != 3 || certificate.Points[0].FailureProbability != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -37,28 +38,16 @@ func smallRun() accounting.Run {
 
 func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]byte, *accounting.Certificate) {
 	t.Helper()
-	l, err := ledger.Create(t.TempDir(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Finish(context.Background(), l, unit, workers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.Create(t.TempDir(), p))(t)
+	c := must.Get(Finish(context.Background(), l, unit, workers))(t)
+	data := must.Get(c.Encode())(t)
 	return data, c
 }
 
 // TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any
 // units and workers.
 func TestCertifyBMinSep(t *testing.T) {
-	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context()))(t)
 	p := plan.Protocol
 	if len(plan.Estimates) > 5 { // they begin near the noise multiplier
 		t.Errorf("%d estimates: %+v", len(plan.Estimates), plan.Estimates)
@@ -113,10 +102,7 @@ func drawn(plan *Plan) (estimates, verification uint64) {
 // refused.
 func TestBudget(t *testing.T) {
 	for _, budget := range []uint64{1000, 20_000} {
-		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context()))(t)
 		estimates, verification := drawn(plan)
 		if estimates == 0 || estimates > budget/2 || verification == 0 || estimates+verification > budget || estimates+verification < budget*9/10 {
 			t.Errorf("%d and %d samples of a budget of %d", estimates, verification, budget)
@@ -154,10 +140,7 @@ func TestBudget(t *testing.T) {
 // with at most 0.05.
 func TestAdviceHolds(t *testing.T) {
 	verify := func(samples uint64, version string, earlier []accounting.Earlier) (*accounting.Protocol, error) {
-		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.5, Samples: samples, Earlier: earlier, CodeVersion: version}.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.5, Samples: samples, Earlier: earlier, CodeVersion: version}.Plan(t.Context()))(t)
 		l, err := ledger.Create(t.TempDir(), plan.Protocol)
 		if err != nil {
 			t.Fatal(err)
@@ -211,18 +194,12 @@ func TestTwoCandidates(t *testing.T) {
 		tries = 8
 	}
 	for i := range tries {
-		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3 * (1 + float64(i)/100), Samples: 15_000, CodeVersion: "test"}.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3 * (1 + float64(i)/100), Samples: 15_000, CodeVersion: "test"}.Plan(t.Context()))(t)
 		p := plan.Protocol
 		if len(p.Candidates) != 2 || p.Candidates[1].NoiseMultiplier > 1.08*p.Candidates[0].NoiseMultiplier || p.Candidates[0].NoiseMultiplier > 1.04*plan.Estimate {
 			t.Fatalf("estimate %g, candidates %+v", plan.Estimate, p.Candidates)
 		}
-		l, err := ledger.Create(t.TempDir(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ledger.Create(t.TempDir(), p))(t)
 		c, err := Finish(t.Context(), l, 1<<14, 0)
 		switch {
 		case errors.Is(err, accounting.ErrNotVerified):
@@ -265,22 +242,16 @@ func TestGiven(t *testing.T) {
 // TestTrialsOfFewSamples: where a direction needs hardly a sample, a trial has some hundreds all the
 // same, so that a poor guess of its mean rejects nothing.
 func TestTrialsOfFewSamples(t *testing.T) {
-	strategy, err := mechanism.Params{Kind: "banded-toeplitz", Steps: 16, Bands: 4}.Make(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.Params{Kind: "banded-toeplitz", Steps: 16, Bands: 4}.Make(t.Context(), nil))(t)
 	for _, claim := range [][2]float64{{4, 1e-2}, {4, 5e-3}, {3, 1e-2}} {
 		sampler := sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 4}}
-		plan, err := Problem{
+		plan := must.Get(Problem{
 			Run:         accounting.Run{Sampler: sampler, Strategy: strategy, MaxExamplesPerOwner: 1},
 			Epsilon:     claim[0],
 			Delta:       claim[1],
 			Samples:     100_000,
 			CodeVersion: "test",
-		}.Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		}.Plan(t.Context()))(t)
 		for _, candidate := range plan.Protocol.Candidates {
 			for _, trial := range candidate.Trials {
 				if trial.Samples > 0 && trial.Samples < 500 {

@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -59,14 +60,9 @@ const estimateError = 0.008
 // cyclic Poisson with another accountant. A noise multiplier well below the exact one is not
 // verified.
 func TestGoldenSigma(t *testing.T) {
-	data, err := os.ReadFile("testdata/sigma.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/sigma.json"))(t)
 	var golden struct{ Cases []sigmaCase }
-	if err := json.Unmarshal(data, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &golden))
 	if len(golden.Cases) < 6 {
 		t.Fatalf("%d cases", len(golden.Cases))
 	}
@@ -76,10 +72,7 @@ func TestGoldenSigma(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("eps=%g,delta=%g,n=%d,b=%d", c.Epsilon, c.Delta, c.Steps, c.MinSep), func(t *testing.T) {
 			p := Problem{Run: c.run(), Epsilon: c.Epsilon, Delta: c.Delta, Samples: 40_000, CodeVersion: "test"}
-			plan, err := p.Plan(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := must.Get(p.Plan(t.Context()))(t)
 			tolerance := 4 * math.Hypot(c.StdErr/c.Sigma, estimateError)
 			t.Logf("estimate %.4f, by plain sampling %.4f ± %.4f", plan.Estimate, c.Sigma, c.StdErr)
 			if math.Abs(plan.Estimate/c.Sigma-1) > tolerance {

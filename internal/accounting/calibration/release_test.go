@@ -30,10 +30,7 @@ func TestRelease(t *testing.T) {
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
-	l, err := ledger.Create(t.TempDir(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.Create(t.TempDir(), p))(t)
 	must.Fail(t, "a ledger without samples", "units of candidate 2 were not drawn")(Release(t.Context(), l, 5000, func(context.Context, *ledger.Ledger, int, []ledger.Unit) error { return nil }))
 	stopped := errors.New("stopped")
 	var drawn []int
@@ -65,9 +62,7 @@ func TestRelease(t *testing.T) {
 	if err := Release(t.Context(), l, 1000, draw(each/2)); !errors.Is(err, stopped) {
 		t.Fatalf("stopped halfway: %v", err)
 	}
-	if err := Release(t.Context(), l, 1000, draw(-1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Release(t.Context(), l, 1000, draw(-1)))
 	if !slices.Equal(drawn, []int{2, 2, 1}) || units != 2*each {
 		t.Errorf("candidates %v and %d units were drawn, want 2, stopped, 2 and 1, and %d", drawn, units, 2*each)
 	}

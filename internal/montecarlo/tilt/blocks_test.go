@@ -9,6 +9,7 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/sampling"
 )
@@ -33,10 +34,7 @@ func TestTablesOfOthersAreRefused(t *testing.T) {
 // choose.
 func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
-	s, err := newBlockSource(t.Context(), newLawFamily(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newBlockSource(t.Context(), newLawFamily(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1)))(t)
 	p := Proposal{Config: c, Method: Tilted, Moment: Moment{Order: order, LogN: s.logN(), Block: size, Tables: tupleTables}, Draws: draws}
 	p.Slack = lossError(c.Epsilon) + 2*s.walkError
 	p.Bound = p.Moment.bound(c.Epsilon, max(1, c.Spec.MaxExamplesPerOwner)) * (1 + 2*p.Slack)
@@ -119,20 +117,14 @@ func above(v *Verifier, samples int, want float64) bool {
 func TestOwnersOfManyHaveProposals(t *testing.T) {
 	c := benchCase(t, 200, 16, 128./50000, 1.1, 6)
 	c.Spec.MaxExamplesPerOwner = 5
-	proposal, err := NewProposal(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proposal := must.Get(NewProposal(t.Context(), c))(t)
 	if proposal.Bound > .01 || proposal.Moment.Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
 	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Moment.Order, 0); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", proposal.Moment.Order, s, err)
 	}
-	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(NewVerifier(proposal, stream.PublicKey("test", nil)))(t)
 	values := make([]float64, 64)
 	v.Values(values, 0)
 	again := make([]float64, 16)
@@ -148,14 +140,8 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 	for _, k := range []int{3, 5} {
 		c := benchCase(t, 200, 16, 128./50000, .3+.16*float64(k), 8)
 		c.Spec.MaxExamplesPerOwner = k
-		all, err := NewProposal(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		some, err := NewProposalWithin(t.Context(), c, 3e6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(NewProposal(t.Context(), c))(t)
+		some := must.Get(NewProposalWithin(t.Context(), c, 3e6))(t)
 		if some.Bound > 10*all.Bound {
 			t.Errorf("k=%d: M = %g with limited work, %g without: %v, %v", k, some.Bound, all.Bound, some.Moment, all.Moment)
 		}
@@ -166,27 +152,18 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 // have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {
 	c := benchCase(t, 800, 240, .001, 1.2, 1)
-	proposal, err := NewProposal(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proposal := must.Get(NewProposal(t.Context(), c))(t)
 	if proposal.Moment.Block == 0 || proposal.Moment.Order < 4 || proposal.Draws != 0 {
 		t.Fatalf("proposal %+v: not in blocks", proposal)
 	}
-	s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), 2, math.Inf(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), 2, math.Inf(1)))(t)
 	pairs := Moment{Order: 2, LogN: s.logN(), Tables: s.version}
 	exact := Proposal{Config: c, Method: Tilted, Moment: pairs, Bound: pairs.bound(c.Epsilon, 1) * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
 	if proposal.Bound > exact.Bound/30 {
 		t.Errorf("M = %g in blocks, %g with pairs", proposal.Bound, exact.Bound)
 	}
 	mean := func(p Proposal) (mean, variance float64) {
-		v, err := NewVerifier(p, stream.PublicKey("test", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(NewVerifier(p, stream.PublicKey("test", nil)))(t)
 		values := make([]float64, 6000)
 		v.Values(values, 0)
 		for _, x := range values {

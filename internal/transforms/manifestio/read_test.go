@@ -170,12 +170,8 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ix.Facts, err = json.Marshal(ownergraph.Summary{Kept: tableRows}); err != nil {
-		t.Fatal(err)
-	}
-	if ix.Files, err = manifestio.CollectedFiles(dir, "collected"); err != nil {
-		t.Fatal(err)
-	}
+	ix.Facts = must.Get(json.Marshal(ownergraph.Summary{Kept: tableRows}))(t)
+	ix.Files = must.Get(manifestio.CollectedFiles(dir, "collected"))(t)
 	must.Do(t, stage.Publish(ix))
 	table := must.Get(manifest.OpenBounded(t.Context(), dir))(t)
 	return table
