@@ -128,7 +128,7 @@ func (op *operation) begin() error {
 	defer op.mu.Unlock()
 	op.temp = temp
 	// Beam and its runners know no other way to be told than the environment of the process.
-	c.Add(pipelines.SetTempDir(temp))
+	c.Add(os.Setenv("TMPDIR", temp))
 	return c.Err()
 }
 

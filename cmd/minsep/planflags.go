@@ -179,7 +179,7 @@ func (f *planFlags) probe(r *planner.Request, sizes []float64) planner.Request {
 	if probe.Coordinates == 0 {
 		probe.Coordinates = 1
 	}
-	if r.Params().WorkloadFile() != "" {
+	if r.Workload.WorkloadFile() != "" {
 		probe.SetMatrix(mechanism.Prefix(probe.Steps))
 	}
 	return probe

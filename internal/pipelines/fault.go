@@ -34,11 +34,8 @@ func runnerError(runner string, err error) error {
 // fullDisks are the errors of a write that finds no room, or may write no more.
 var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
-// isFull reports whether a disk or a quota is full, or a file too large. A runner with workers
-// in other processes gives only the text.
-func isFull(err error) bool { return fullDisk(err) != nil }
-
-// fullDisk returns the one of fullDisks that err is, or nil.
+// fullDisk returns the one of fullDisks that err is, or nil. A runner with workers in other processes
+// gives only the text.
 func fullDisk(err error) error {
 	for _, full := range fullDisks {
 		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {

@@ -160,7 +160,7 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 			r.Bind(w.root, run.RunID, key)
 			return layoutDigest(r, facts)
 		},
-		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },
+		kept: func(err error) bool { return ctx.Err() != nil || fullDisk(err) != nil },
 		full: "the finished files of noise stay; make room and repeat the command, which goes on from there",
 	}
 	return w.write(out, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -74,9 +73,6 @@ func limitGarbage(more int64) (restore func()) {
 		debug.SetGCPercent(percent)
 	}
 }
-
-// SetTempDir makes dir the folder of the temporary files of this process.
-func SetTempDir(dir string) error { return os.Setenv("TMPDIR", dir) }
 
 // SetLog makes h the handler of the records that Prism and other packages log to slog's default
 // logger. Records of level debug are dropped: Prism's may hold data.

@@ -102,9 +102,6 @@ type Progress struct {
 	At string // the value that Solve tries, such as "epsilon 2"; "" elsewhere
 }
 
-// Params are the parameters of the workload.
-func (r Request) Params() mechanism.Params { return r.Workload }
-
 // SetMatrix gives the workload that the file of Workload holds.
 func (r *Request) SetMatrix(w *mechanism.Workload) { r.matrix = w }
 
