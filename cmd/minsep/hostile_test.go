@@ -277,9 +277,6 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		if err != nil || path == run || d.Name() == manifest.IgnoreName { // the user's to change
 			return err
 		}
-		if d.Name() == manifest.IgnoreName { // of git, and of no result
-			return nil
-		}
 		name := strings.TrimPrefix(path, run+"/")
 		cases = append(cases, kindCases(name)...)
 		if name != "lock" {
@@ -318,17 +315,26 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 // bitCases flip a bit of the first byte, of the last one and of one between them.
 func bitCases(name string) (cases []hostileCase) {
 	for at := range 3 {
-		cases = append(cases, hostileCase{fmt.Sprintf("%s has a flipped bit, %d", name, at), "a flipped bit", false, func(run string) error {
-			path := filepath.Join(run, name)
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			b[at*(len(b)-1)/2] ^= 4
-			return os.WriteFile(path, b, 0o600)
-		}, name})
+		flip := func(b []byte) []byte { b[at*(len(b)-1)/2] ^= 4; return b }
+		cases = append(cases, hostileCase{fmt.Sprintf("%s has a flipped bit, %d", name, at), "a flipped bit", false, rewriting(name, false, flip), name})
 	}
 	return cases
+}
+
+// rewriting changes the contents of a file, and with reseals the hashes that cover it.
+func rewriting(name string, reseals bool, change func([]byte) []byte) func(run string) error {
+	return func(run string) error {
+		path := filepath.Join(run, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sums := sumsOf(run)
+		if err := os.WriteFile(path, change(b), 0o600); err != nil || !reseals {
+			return err
+		}
+		return reseal(run, sums)
+	}
 }
 
 // copyAny copies a file or a folder.
@@ -369,19 +375,8 @@ func forgedCases(kind string, pattern *regexp.Regexp, name string, text []byte) 
 	for i, at := range pattern.FindAllSubmatchIndex(text, -1) {
 		for _, reseals := range []bool{false, true} {
 			what := fmt.Sprintf("%s: %s %d, %s, is forged, resealed: %v", name, kind, i, text[at[2]:at[3]], reseals)
-			cases = append(cases, hostileCase{what, fmt.Sprintf("%ss of %s, %v", kind, filepath.Base(name), reseals), reseals, func(run string) error {
-				path := filepath.Join(run, name)
-				b, err := os.ReadFile(path)
-				if err != nil {
-					return err
-				}
-				sums := sumsOf(run)
-				b = slices.Concat(b[:at[2]], now[1:len(now)-1], b[at[3]:])
-				if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
-					return err
-				}
-				return reseal(run, sums)
-			}, ""})
+			forge := func(b []byte) []byte { return slices.Concat(b[:at[2]], now[1:len(now)-1], b[at[3]:]) }
+			cases = append(cases, hostileCase{what, fmt.Sprintf("%ss of %s, %v", kind, filepath.Base(name), reseals), reseals, rewriting(name, reseals, forge), ""})
 		}
 	}
 	return cases
@@ -438,19 +433,8 @@ func numberCases(name string, text []byte) (cases []hostileCase) {
 			}
 			for _, reseals := range []bool{false, true} {
 				what := fmt.Sprintf("%s: number %d, %s, is %s, resealed: %v", name, i, was, now, reseals)
-				cases = append(cases, hostileCase{what, fmt.Sprintf("numbers of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
-					path := filepath.Join(run, name)
-					b, err := os.ReadFile(path)
-					if err != nil {
-						return err
-					}
-					sums := sumsOf(run)
-					b = slices.Concat(b[:at[2]], []byte(now), b[at[3]:])
-					if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
-						return err
-					}
-					return reseal(run, sums)
-				}, ""})
+				change := func(b []byte) []byte { return slices.Concat(b[:at[2]], []byte(now), b[at[3]:]) }
+				cases = append(cases, hostileCase{what, fmt.Sprintf("numbers of %s, %v", filepath.Base(name), reseals), reseals, rewriting(name, reseals, change), ""})
 			}
 		}
 	}
@@ -462,19 +446,8 @@ func byteCases(name string, size int) (cases []hostileCase) {
 	rng := rand.New(rand.NewPCG(1, uint64(size)))
 	for range 60 {
 		at, with, reseals := rng.IntN(size), byte(rng.IntN(255)+1), rng.IntN(2) == 0
-		cases = append(cases, hostileCase{fmt.Sprintf("%s: byte %d, resealed: %v", name, at, reseals), "bytes of parquet", reseals, func(run string) error {
-			path := filepath.Join(run, name)
-			sums := sumsOf(run)
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			b[at] ^= with
-			if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
-				return err
-			}
-			return reseal(run, sums)
-		}, ""})
+		change := func(b []byte) []byte { b[at] ^= with; return b }
+		cases = append(cases, hostileCase{fmt.Sprintf("%s: byte %d, resealed: %v", name, at, reseals), "bytes of parquet", reseals, rewriting(name, reseals, change), ""})
 	}
 	return cases
 }

@@ -13,10 +13,11 @@ import (
 	"minsep/internal/must"
 )
 
-// Every pipeline on Prism, Beam's portable local runner, leaves the bytes and says what the direct
-// runner does.
+// Every pipeline, alone and in the run of a plan, on Prism, Beam's portable local runner, leaves the
+// bytes and says what the direct runner does.
 func TestPrism(t *testing.T) {
 	p := newPlace(t, 5000)
+	p.write("planned.json", plannedText)
 	bench := func(args string) (stdout string, files map[string]string) {
 		t.Helper()
 		c := command(t, append(strings.Fields(args), "--run-id="+killedRunID, "--out", "out", "--json", "--quiet", "--work-dir", p.work)...)
@@ -56,6 +57,7 @@ func TestPrism(t *testing.T) {
 		"account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
 		"account --scheme rotation --steps 64 --epoch-steps 16 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
 		"noise --files --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 3000 --shards 3 --key key",
+		"run planned.json",
 	} {
 		direct, want := bench(args)
 		must.Do(t, os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, fmt.Sprint("direct", i))))

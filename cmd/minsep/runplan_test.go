@@ -58,23 +58,6 @@ func TestPlanWithTenFaults(t *testing.T) {
 	}
 }
 
-// A plan on Prism leaves the bytes that it leaves on the direct runner, run.json and the ledger
-// among them.
-func TestRunOnPrism(t *testing.T) {
-	k := newPlannedRun(t)
-	want := k.whole()
-	k.clean()
-	c := k.command()
-	c.Args = append(c.Args, "--runner", "prism")
-	c.Env = append(c.Env, "GOMAXPROCS=16") // Prism's waiting goroutines keep processors busy
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if diff := cmp.Diff(want, hashes(t, k.dir)); diff != "" {
-		t.Errorf("(-direct +prism):\n%s", diff)
-	}
-}
-
 // What a dry run expects is what the run leaves, within the bounds that docs/run.md states, and a
 // dry run writes nothing.
 func TestDryRunExpectsWhatComes(t *testing.T) {
@@ -160,20 +143,4 @@ func (k plannedRun) command() *exec.Cmd {
 	c.Env = append(os.Environ(), beCommand+"=1")
 	c.Dir = k.dir
 	return c
-}
-
-// whole runs the plan to its end and lists what it left: mode and SHA-256 of every file.
-func (k plannedRun) whole() map[string]string {
-	k.t.Helper()
-	if out, err := k.command().CombinedOutput(); err != nil {
-		k.t.Fatalf("%v\n%s", err, out)
-	}
-	return hashes(k.t, k.dir)
-}
-
-// clean removes what a run left. The noise's recipe names the key's path: every run is in the same
-// place.
-func (k plannedRun) clean() {
-	k.t.Helper()
-	must.Do(k.t, os.RemoveAll(filepath.Join(k.dir, "run")))
 }
