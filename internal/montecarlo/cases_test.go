@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -31,14 +32,9 @@ type goldenCase struct {
 
 func readGolden(t *testing.T, name string) []goldenCase {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/" + name))(t)
 	var file struct{ Cases []goldenCase }
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &file))
 	return file.Cases
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -150,9 +151,7 @@ func changed(t *testing.T, p Plan, path string) (other Plan, valid bool) {
 		t.Fatal(err)
 	}
 	var all map[string]any
-	if err := json.Unmarshal(b, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &all))
 	group, name, nested := strings.Cut(path, ".")
 	at := all
 	if nested {
@@ -173,9 +172,7 @@ func changed(t *testing.T, p Plan, path string) (other Plan, valid bool) {
 		return other, false
 	}
 	at[name] = value
-	if b, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
+	b = must.Get(json.Marshal(all))(t)
 	other, err = ParsePlan(path, b)
 	return other, err == nil && other.Validate() == nil
 }

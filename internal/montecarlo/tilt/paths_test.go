@@ -9,6 +9,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -18,16 +19,10 @@ import (
 func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *paths, logF, logFk float64) {
 	t.Helper()
 	columns := likelihood.NewColumns(s.Strategy)
-	p, err := newPaths(s, columns, draws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p = must.Get(newPaths(s, columns, draws))(t)
 	p.one.Given(func(i int) float64 { return columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
 	ratio := func(k int) float64 {
-		of, err := likelihood.NewExamples(s.Law, columns, s.Factor(), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		of := must.Get(likelihood.NewExamples(s.Law, columns, s.Factor(), k))(t)
 		return likelihood.LogRatio(of, columns, s.NoiseMultiplier, y)
 	}
 	return p, ratio(1), ratio(s.MaxExamplesPerOwner)
@@ -104,9 +99,7 @@ func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
 func TestRandomisedRatiosOfPlainValues(t *testing.T) {
 	s := ownersOf(specOf(sampling.BMinSep{Prob: .5, Steps: 1, MinSep: 1}, toeplitz(1, 1), .8), 5)
 	good := blockProposal(t, Config{s, 1.5, montecarlo.P}, 10, 1, 20)
-	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(NewVerifier(good, stream.PublicKey("test", nil)))(t)
 	good.Method = Plain
 	for _, bound := range []float64{good.Bound, 1} {
 		good.Bound = bound
@@ -136,10 +129,7 @@ func TestTangentWithRandomisedRatios(t *testing.T) {
 		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Tangent, Kappa: kappa, Draws: 20, Slack: tail.slack(epsilon)}
 		proposal.Bound = tail.bound() * (1 + 2*proposal.Slack)
 		proposal.Divergence = min(proposal.Bound, divergence)
-		v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(NewVerifier(proposal, stream.PublicKey("test", nil)))(t)
 		if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
 			t.Errorf("warm=%v: %v", warm, err)
 		}
@@ -184,10 +174,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 // of the tuple that y came from.
 func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
-	v, err := NewVerifier(blockProposal(t, Config{spec, .4, montecarlo.P}, 6, 1, 20), stream.PublicKey("test", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(NewVerifier(blockProposal(t, Config{spec, .4, montecarlo.P}, 6, 1, 20), stream.PublicKey("test", nil)))(t)
 	z := kernel.Uniforms{Bulk: v.bulk}
 	for sample := range uint64(50) {
 		v.uniforms.Reset(sample, 0)
@@ -242,10 +229,7 @@ func TestRatioEndsWhereNothingChanges(t *testing.T) {
 
 func mustPosterior(t *testing.T, s montecarlo.Spec, c *likelihood.Columns) *likelihood.Posterior {
 	t.Helper()
-	post, err := posteriorOf(s, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	post := must.Get(posteriorOf(s, c))(t)
 	return post
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/must"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -168,14 +169,8 @@ func TestPairsAgainstLogDomain(t *testing.T) {
 						c = general(c)
 					}
 					p := sampling.BMinSep{Steps: n, MinSep: b, Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: warm}
-					table, err := p.Law().Tabulate(n)
-					if err != nil {
-						t.Fatal(err)
-					}
-					l, err := likelihood.NewExamples(table, c, 1/(sigma*sigma), 2)
-					if err != nil {
-						t.Fatal(err)
-					}
+					table := must.Get(p.Law().Tabulate(n))(t)
+					l := must.Get(likelihood.NewExamples(table, c, 1/(sigma*sigma), 2))(t)
 					k := New(c, sigma, l)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/must"
 	"minsep/sampling"
 )
 
@@ -120,19 +121,13 @@ func (g grid) factor() float64 { return 1 / (g.sigma * g.sigma) }
 // pointsOf is the ratio of a law.
 func pointsOf(t *testing.T, l sampling.Law, c *Columns, sigma float64) *Points {
 	t.Helper()
-	p, err := NewPoints(tableOf(t, l, c.Steps), c, 1/(sigma*sigma))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewPoints(tableOf(t, l, c.Steps), c, 1/(sigma*sigma)))(t)
 	return p
 }
 
 func tableOf(t *testing.T, l sampling.Law, n int) *sampling.Table {
 	t.Helper()
-	table, err := l.Tabulate(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(l.Tabulate(n))(t)
 	return table
 }
 
@@ -152,10 +147,7 @@ func TestExamplesByEnumeration(t *testing.T) {
 					patterns = together(patterns, one)
 				}
 				y := randomOutput(rng, c, sigma, patterns)
-				ratio, err := NewExamples(tableOf(t, l, n), c, 1/(sigma*sigma), k)
-				if err != nil {
-					t.Fatal(err)
-				}
+				ratio := must.Get(NewExamples(tableOf(t, l, n), c, 1/(sigma*sigma), k))(t)
 				got := LogRatio(ratio.Fork(), c, sigma, y)
 				equal(t, fmt.Sprintf("%s k=%d n=%d bands=%d", name, k, n, c.Bands), got, enumerated(c, sigma, patterns, y))
 			}
@@ -305,10 +297,7 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 			coins := sampling.MultiOwner{Prob: g.process.Prob, Steps: g.process.Steps, MinSep: g.process.MinSep}
 			published := publishedPatterns(coins, k)
 			y := randomOutput(rng, g.c, g.sigma, published)
-			ratio, err := NewPublishedOwner(coins, g.c, k, g.factor())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ratio := must.Get(NewPublishedOwner(coins, g.c, k, g.factor()))(t)
 			equal(t, name+" published", LogRatio(ratio.Fork(), g.c, g.sigma, y), enumerated(g.c, g.sigma, published, y))
 			sampled := sampledPatterns(coins, k)
 			equal(t, name+" sampled", LogRatio(NewSampledOwner(coins, g.c, k, g.factor()), g.c, g.sigma, y),
