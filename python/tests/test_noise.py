@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 
 import minsep
-from minsep import _command, _reader, _starts
+from minsep import _command, _hosts, _reader, _starts
 
 from . import runs
 
@@ -470,6 +470,18 @@ class Guard(runs.Case):
                     found.append([noise.step(t).tolist() for t in guard])
                 guard.close()
         self.assertLess(len(np.intersect1d(*found)), 10)  # of 660: single values on the grid may meet by chance
+
+    def test_what_copies_share(self):
+        """Files of noise that were copied have the same rows, and a snapshot the bytes that are drawn ahead, as docs/noise.md says."""
+        rows = []
+        for path in self.path, shutil.copytree(self.path, self.folder / "copied-files"):
+            guard = minsep.StepGuard(minsep.Run(path))
+            with minsep.read_noise(guard._run, guard=guard) as noise:
+                guard.take(0)
+                rows.append(noise.step(0).tolist())
+            guard.close()
+        self.assertEqual(*rows)
+        self.assertEqual(_hosts.AHEAD, 34)
 
     def test_two_processes(self):
         program = f"import minsep\nguard = minsep.StepGuard(minsep.Run({str(self.path)!r}))\nprint('held', flush=True)\ninput()"

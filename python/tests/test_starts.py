@@ -13,6 +13,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -432,14 +433,22 @@ class Model(runs.Case):
 
 
 PROGRAM = """
-import hashlib, json, os, sys
+import hashlib, json, os, socket, sys
 import numpy as np
 import minsep
 run = minsep.Run(sys.argv[1])
 state = json.loads(open(sys.argv[3]).read()) if os.path.exists(sys.argv[3]) else None
-guard = minsep.StepGuard(run, state)
-log = os.open(sys.argv[4], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-with minsep.read_noise(run, guard=guard, key=sys.argv[2]) as noise:
+rank, hosts, several = int(sys.argv[6]), int(sys.argv[7]), {}
+if hosts > 1:
+    peer = socket.socket(fileno=int(sys.argv[8]))
+    def gather(word):
+        peer.sendall(word.tobytes())
+        other = np.frombuffer(peer.recv(len(word), socket.MSG_WAITALL), np.uint8)
+        return np.stack([word, other] if rank == 0 else [other, word])
+    several = {"rank": rank, "ranks": hosts, "gather": gather}
+guard = minsep.StepGuard(run, state, **several)
+log = os.open(f"{sys.argv[4]}{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+with minsep.read_noise(run, guard=guard, key=sys.argv[2], replica=rank) as noise:
     for t in guard:
         total = run.grid * np.full(33, os.getpid())  # another sum in every process
         row = minsep.add_noise(total, noise.step(t), run.grid, 1)
@@ -453,7 +462,7 @@ with minsep.read_noise(run, guard=guard, key=sys.argv[2]) as noise:
 
 class Processes(runs.Case):
     def test_kills(self) -> None:
-        """Real processes with the stream of the command, killed at any time, go on from any checkpoint, in the folder or in a copy: no row is that of another release."""
+        """Real processes, alone or as two hosts, with the stream of the command, killed at any time, go on from any checkpoint, in the folder or in a copy: no row is that of another release."""
         base = runs.make_noisy(self.folder / "base", STEPS, 33, runs.BANDED, (runs.RECIPE_ONLY,))
         program = self.folder / "program.py"
         program.write_text(PROGRAM)
@@ -468,17 +477,29 @@ class Processes(runs.Case):
                 given = rng.choice(checkpoints) if checkpoints and rng.random() < 0.8 else root / "none"
                 if rng.random() < 0.25:
                     folders.append(pathlib.Path(shutil.copytree(rng.choice(folders), root / f"copy{i}")))
-                arguments = map(str, [rng.choice(folders), runs.key(), given, log, kept])
-                with subprocess.Popen([sys.executable, "-W", "ignore", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-                    for _ in range(rng.randrange(8)):
-                        process.stdout.readline()
-                    process.send_signal(signal.SIGKILL)
-                    said = process.stderr.read()
-                ended = process.returncode in (0, -signal.SIGKILL)  # 0: with its last step, before the signal came
-                self.assertTrue(ended or "TrainingError" in said, (seed, process.returncode, said))
-            lines = log.read_text().splitlines()
-            self.assertGreater(len(lines), 3, seed)
-            self.assertEqual(len({line.split()[1] for line in lines}), len(lines), f"seed {seed}")
+                hosts = rng.choice([1, 1, 2])
+                arguments = [rng.choice(folders), runs.key(), given, log, kept]
+                ends = socket.socketpair()
+                started = []
+                for rank in range(hosts):
+                    words = map(str, [sys.executable, "-W", "ignore", program, *arguments, rank, hosts, ends[rank].fileno()])
+                    started.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[ends[rank].fileno()]))
+                for end in ends:
+                    end.close()
+                killed = rng.choice(started)
+                for _ in range(rng.randrange(8)):
+                    killed.stdout.readline()
+                killed.send_signal(signal.SIGKILL)
+                for process in started:  # the other host hears that this one has ended
+                    _, said = process.communicate(timeout=60)
+                    ended = process.returncode in (0, -signal.SIGKILL)  # 0: with its last step, before the signal came
+                    self.assertTrue(ended or "TrainingError" in said or process is not killed, (seed, process.returncode, said))
+            for rank in range(2):  # of one start, hosts have the same rows
+                lines = log.with_name(f"log{rank}").read_text().splitlines() if log.with_name(f"log{rank}").exists() else []
+                self.assertTrue(rank or len(lines) > 3, seed)
+                self.assertEqual(len({line.split()[1] for line in lines}), len(lines), f"seed {seed}")
+                whole = whole if rank else lines
+            lines = whole
             taken = [0] * STEPS
             for path in root.glob("run/training.json"):
                 for first, end in _starts.read_starts(json.loads(path.read_text())["starts"]).values():
