@@ -102,7 +102,7 @@ func TestForeignValuesAreCut(t *testing.T) {
 	}
 }
 
-// TestBesideACommand: a verdict on a directory that a command holds says so, if a check fails.
+// TestBesideACommand: a verdict on a directory that a command holds says so, whatever it is.
 func TestBesideACommand(t *testing.T) {
 	run := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(run, manifest.RunName), []byte("{"), 0o644))
@@ -113,6 +113,10 @@ func TestBesideACommand(t *testing.T) {
 	unlock := must.Get(store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile))(t)
 	if _, report := reported(t, run); !strings.Contains(string(report), words) {
 		t.Errorf("beside a command: %s", report)
+	}
+	whole := Report{Contents: Contents{locked: true}}
+	if whole.judge(); whole.State != StateNotCertified || !strings.Contains(whole.Verdict, words) {
+		t.Errorf("beside a command, without a fault: %s", whole.Verdict)
 	}
 	unlock()
 	if _, report := reported(t, run); strings.Contains(string(report), words) {

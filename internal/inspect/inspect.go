@@ -151,6 +151,7 @@ func read(ctx context.Context, dir string, folders []folder, o Options) (r Repor
 			r.Folders[i].Realized = nil
 		}
 	}
+	r.locked = r.locked || store.IsLocked(dir, manifest.LockName)
 	r.judge()
 	return r, nil
 }

@@ -60,14 +60,20 @@ type Report struct {
 	Contents `json:"-"`
 }
 
-// judge gives the verdict on what was found. Of a certificate it says what was recomputed.
+// judge gives the verdict on what was found. Of a certificate it says what was recomputed, and of a
+// directory that a command holds that it may change.
 func (r *Report) judge() {
+	r.decide()
+	if r.locked {
+		r.Verdict += "; another command holds this directory, and may be writing to it: inspect it again when that has ended"
+	}
+}
+
+// decide sets the state and all that follows from it.
+func (r *Report) decide() {
 	r.Kept = r.kept
 	if faults := r.failedChecks(); faults != nil {
 		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
-		if r.locked {
-			r.Verdict += "; another command holds this directory, and may be writing to it: inspect it again when that has ended"
-		}
 		return
 	}
 	c := r.Certificate
