@@ -42,7 +42,7 @@ func TestCancelledProposal(t *testing.T) {
 		if whole.asked < 12 {
 			t.Errorf("%s: a search asks %d times", name, whole.asked)
 		}
-		for ends := 0; ends < whole.asked-1; ends += 1 + ends/3 {
+		for ends := 0; ends < whole.asked-1; ends += 1 + ends/2 {
 			ctx := &countdown{t.Context(), 0, ends}
 			p, err := NewProposal(ctx, c)
 			if !errors.Is(err, context.Canceled) || p.Method != "" || p.Moment.Order > 0 {
