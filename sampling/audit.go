@@ -161,7 +161,7 @@ func NewAudit(spec Spec, of Audited) *Audit {
 	a.realized.SmallestBatch = math.MaxInt
 	a.spread = newSpread(spec, a.drawn())
 	if s := spec.EpochMinSep; s != nil {
-		a.epoch = newEpochCount(*s, of.total(), spec.Truncation != nil)
+		a.epoch = newEpochCount(s.Steps, s.EpochSteps, of.total(), spec.Truncation != nil)
 	}
 	if spec.Rotation != nil {
 		a.rotate = newRotationAudit(spec, of)
@@ -225,7 +225,7 @@ func (a *Audit) Step(rows []int64) {
 		a.epoch.passed(a.steps)
 	}
 	if a.rotate != nil {
-		a.rotate.passed(a.steps)
+		a.rotate.periods.passed(a.steps)
 	}
 }
 
@@ -287,7 +287,7 @@ func (a *Audit) Checks() []Check {
 		checks = append(checks, a.spread.check(a.plural()))
 	}
 	if a.epoch != nil {
-		checks = append(checks, count("epochs", a.epoch.rule(a.participant()), a.epoch.broken))
+		checks = append(checks, count("epochs", a.epoch.rule(a.participant(), "epoch"), a.epoch.broken))
 	}
 	if a.rotate != nil {
 		checks = append(checks, a.rotate.checks()...)

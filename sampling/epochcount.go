@@ -2,7 +2,7 @@ package sampling
 
 import "fmt"
 
-// epochCount counts how often the copies of each example take part in an epoch.
+// epochCount counts how often the copies of each example take part in an epoch, or in a period.
 type epochCount struct {
 	steps  int           // of an epoch
 	copies int64         // of all examples
@@ -14,12 +14,12 @@ type epochCount struct {
 	broken int64
 }
 
-func newEpochCount(s EpochMinSep, copies int64, cut bool) *epochCount {
+func newEpochCount(steps, epoch int, copies int64, cut bool) *epochCount {
 	return &epochCount{
-		steps:  s.EpochSteps,
+		steps:  epoch,
 		copies: copies,
 		cut:    cut,
-		full:   s.Steps / s.EpochSteps,
+		full:   steps / epoch,
 		seen:   newPaged[uint32](),
 	}
 }
@@ -41,7 +41,7 @@ func (e *epochCount) passed(steps int) {
 		return
 	}
 	if !e.cut {
-		e.broken += e.copies - e.inside
+		e.broken += max(0, e.copies-e.inside)
 	}
 	e.inside = 0
 	for _, page := range e.seen.pages {
@@ -49,15 +49,16 @@ func (e *epochCount) passed(steps int) {
 	}
 }
 
-// rule is the rule that is checked, for a participant named one.
-func (e *epochCount) rule(one string) string {
+// rule is the rule that is checked, with the names of a participant and of an epoch.
+func (e *epochCount) rule(one, epoch string) string {
 	if e.cut {
-		return fmt.Sprintf("every %s takes part at most once in each epoch of %d steps", one, e.steps)
+		return fmt.Sprintf("every %s takes part at most once in each %s of %d steps", one, epoch, e.steps)
 	}
 	return fmt.Sprintf(
-		"every %s takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
+		"every %s takes part exactly once in each of %d full %ss of %d steps, and at most once in one that is cut",
 		one,
 		e.full,
+		epoch,
 		e.steps,
 	)
 }

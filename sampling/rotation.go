@@ -163,27 +163,26 @@ func (m *PoolMembers) of(row int64) []uint32 {
 
 // rotationAudit checks the rules of a rotation.
 type rotationAudit struct {
-	spec   Rotation
-	cut    bool // batches are truncated, so that participations may be missing
-	pools  *PoolMembers
-	owners *Owners       // nil if they are not known
-	seen   paged[uint32] // by row: 1 + the step of its last participation
-	took   paged[uint32] // by owner: 1 + the period of its last participation
-	inside int64         // participations in this period, each example counted once
-	// foreign counts rows outside the period's pool, again missing or repeated participations of an
-	// example, and twice repeated participations of an owner.
-	foreign, again, twice int64
-	pairs, same           int64 // pairs of an example's places in consecutive periods of its own; the pairs of equal places
+	spec    Rotation
+	pools   *PoolMembers
+	periods *epochCount
+	owners  *Owners       // nil if they are not known
+	seen    paged[uint32] // by row: 1 + the step of its last participation
+	took    paged[uint32] // by owner: 1 + the period of its last participation
+	// foreign counts rows outside the period's pool, and twice repeated participations of an owner.
+	foreign, twice int64
+	pairs, same    int64 // pairs of an example's places in consecutive periods of its own; the pairs of equal places
 }
 
 func newRotationAudit(spec Spec, of Audited) *rotationAudit {
+	s := *spec.Rotation
 	return &rotationAudit{
-		spec:   *spec.Rotation,
-		cut:    spec.Truncation != nil,
-		pools:  of.Pools,
-		owners: of.Owners,
-		seen:   newPaged[uint32](),
-		took:   newPaged[uint32](),
+		spec:    s,
+		pools:   of.Pools,
+		periods: newEpochCount(s.Steps, s.EpochSteps, of.Pools.Size, spec.Truncation != nil),
+		owners:  of.Owners,
+		seen:    newPaged[uint32](),
+		took:    newPaged[uint32](),
 	}
 }
 
@@ -194,17 +193,12 @@ func (a *rotationAudit) visit(row int64, step int) {
 		a.foreign++
 		return
 	}
+	a.periods.visit(row, 1)
 	last := a.seen.at(row)
-	switch before := int(*last) - 1; {
-	case before >= 0 && before/a.spec.EpochSteps == step/a.spec.EpochSteps:
-		a.again++
-	default:
-		a.inside++
-		if before >= 0 {
-			a.pairs++
-			if before%a.spec.EpochSteps == step%a.spec.EpochSteps {
-				a.same++
-			}
+	if before := int(*last) - 1; before >= 0 && before/a.spec.EpochSteps != step/a.spec.EpochSteps {
+		a.pairs++
+		if before%a.spec.EpochSteps == step%a.spec.EpochSteps {
+			a.same++
 		}
 	}
 	*last = uint32(step) + 1
@@ -218,18 +212,6 @@ func (a *rotationAudit) visit(row int64, step int) {
 			*last = period
 		}
 	}
-}
-
-// passed is called after each step, with the number of steps so far. At the end of a period it
-// counts missing participations.
-func (a *rotationAudit) passed(steps int) {
-	if steps%a.spec.EpochSteps != 0 {
-		return
-	}
-	if !a.cut {
-		a.again += max(0, a.pools.Size-a.inside)
-	}
-	a.inside = 0
 }
 
 // places checks that an example's places in two periods are equal as often as by chance, which is
@@ -252,26 +234,15 @@ func (a *rotationAudit) places() Check {
 }
 
 func (a *rotationAudit) checks() []Check {
-	often := fmt.Sprintf(
-		"every example of its pool takes part exactly once in each of %d full periods of %d steps, and at most once in one that is cut",
-		a.spec.Steps/a.spec.EpochSteps,
-		a.spec.EpochSteps,
-	)
-	if a.cut {
-		often = fmt.Sprintf(
-			"every example of its pool takes part at most once in each period of %d steps",
-			a.spec.EpochSteps,
-		)
-	}
 	checks := []Check{
 		count(
 			"pools of batches",
 			fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number),
 			a.foreign,
 		),
-		count("periods", often, a.again),
+		count("periods", a.periods.rule("example of its pool", "period"), a.periods.broken),
 	}
-	if !a.cut { // whether a batch is cut depends on the places
+	if !a.periods.cut { // whether a batch is cut depends on the places
 		checks = append(checks, a.places())
 	}
 	if a.owners != nil {

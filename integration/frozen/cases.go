@@ -15,13 +15,14 @@ type claim struct {
 // What a proof technique of docs/formulas.md is worth was measured without it, one at a time:
 //
 //	F4.2, the recursion of two examples   two an owner: σ .671 in place of .573
-//	F5.5r, the bound of N_3               rotation 1800/7200: .709 in place of .694; 138/1000, 8 pools: .8 % less
+//	F5.5r, the bound of N_3               rotation 1800/7200: no certificate; 138/1000: .776 in place of .778, 8 pools: .834 of .829
 //	plain samples of drawn ratios         two, eight, sampled and 500 owners: the same; went
 //	F5.4, tangents                        500 owners: 5.18 in place of 4.53; eight an owner: no certificate
 //	F5.9, merged labels                   eight an owner: no certificate; two an owner: the same
-//	F5.14, parts of the run               one pass of 10000, 16 bands, ε 2: .705 in place of .687; 256 bands, ε 2 and 1:
-//	                                      the same; of 100000, 16 bands, ε 2: no certificate with or without them
-//	F5.15, classes of H(Q,P)              one pass of 10000, 16 bands, ε 2, production at most once: the same; 1.05 and 1.13 × CPU
+//	F5.14, parts of the run               one pass of 10000, 16 bands, ε 2: .705 in place of .687, ε 1: .960 in place of .796;
+//	                                      256 bands, ε 2 and 1: the same; of 100000, 16 bands, ε 2: no certificate with or without them
+//	F5.15, classes of steps               one pass of 10000, ε 8 and 2: the same, with 1.2 to 3.1 × CPU
+//	transforms of many bands              one pass of 10000, 256 bands, ε 2: the same, with 1.9 × CPU; 64 bands: 1.03 ×
 //	F5.3, the joint of long walks         production 256/7200: the same, with 3.6 GiB in place of .9
 //	tables that grow with an estimate     epochs 250/1000: .585 in place of .558; 64 bands, 16/1000, ε 8: the same
 //	more samples of a candidate           64 bands: the same, with 1.45 × CPU; 16/1000, ε 8: .4263 in place of .4246
