@@ -91,29 +91,36 @@ func appendIDs[K ID](ids []K, c *ownergraph.IDs, start, end int) []K {
 		}
 	case *[]string:
 		text, ends := texts(c, start, end)
-		all, last := string(text), 0
+		last := 0
 		for _, end := range ends {
-			*to = append(*to, all[last:end])
+			*to = append(*to, text[last:end])
 			last = end
 		}
 	case *[][]byte:
 		text, ends := texts(c, start, end)
-		last := 0
+		all, last := []byte(text), 0
 		for _, end := range ends {
-			*to = append(*to, text[last:end:end])
+			*to = append(*to, all[last:end:end])
 			last = end
 		}
 	}
 	return ids
 }
 
-// texts returns a copy of the texts of a column, one after the other, and where each ends.
-func texts(c *ownergraph.IDs, start, end int) (text []byte, ends []int) {
+// texts returns the texts of a column, one after the other, and where each ends.
+func texts(c *ownergraph.IDs, start, end int) (text string, ends []int) {
+	size := 0
 	for i := start; i < end; i++ {
-		text = append(text, c.Bytes(i)...)
-		ends = append(ends, len(text))
+		size += len(c.Bytes(i))
 	}
-	return text, ends
+	var b strings.Builder
+	b.Grow(size)
+	ends = make([]int, 0, end-start)
+	for i := start; i < end; i++ {
+		b.Write(c.Bytes(i))
+		ends = append(ends, b.Len())
+	}
+	return b.String(), ends
 }
 
 // pairTypes returns the types of a PCollection<KV<K, V>> of ids.

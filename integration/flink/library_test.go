@@ -73,6 +73,18 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
+// TestFaultOfLibrary: a fault that only counted examples show reaches the user in a line, without
+// Beam's plan.
+func TestFaultOfLibrary(t *testing.T) {
+	flags, program := poolHere(t, loopback(t)), build(t, "minsep/integration/library")
+	args := append([]string{"--pipeline=b-min-sep", "--batch-size=1e6", "--folder", t.TempDir(), "--worker_binary=" + program}, flags...)
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if last := lines[len(lines)-1]; err == nil || !strings.Contains(last, "batch size 1e+06: must be at most ") || len(last) > 200 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestClusterLibrary runs a program that uses all transforms on two TaskManagers, of which one is
 // killed in the middle. Its batches must be those of the direct runner.
 func TestClusterLibrary(t *testing.T) {

@@ -84,9 +84,14 @@ func everything(ctx context.Context, name string, training *transforms.Training)
 
 func main() {
 	folder, name := flag.String("folder", "", "folder of the training"), flag.String("pipeline", "", "name of the pipeline")
+	batchSize := flag.Float64("batch-size", 0, "batch size, in place of the pipeline's")
 	flag.Parse()
 	beam.Init()
 	ctx := context.Background()
+	if of := pipelines[*name]; *batchSize > 0 {
+		of.scheme.BatchSize = *batchSize
+		pipelines[*name] = of
+	}
 	if err := beamx.Run(ctx, everything(ctx, *name, must(minseptest.Training(*folder)))); err != nil {
 		log.Fatal(transforms.Fault(err))
 	}
