@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/ondisk"
 	"minsep/internal/ownergraph"
@@ -14,6 +15,16 @@ import (
 
 func init() {
 	beam.RegisterDoFn(reflect.TypeFor[aloneFn]())
+	register.Function4x0(oneOf)
+}
+
+// oneOf emits the elements of two collections, of which one has none.
+func oneOf(_ []byte, a, b func(*[]byte) bool, emit func([]byte)) {
+	for _, elements := range []func(*[]byte) bool{a, b} {
+		for x := []byte(nil); elements(&x); x = nil {
+			emit(x)
+		}
+	}
 }
 
 // smallGraph is the number of bytes of edges up to which one worker bounds a graph in seconds, and a
