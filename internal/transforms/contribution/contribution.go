@@ -147,8 +147,8 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	decided := beam.CoGroupByKey(s.Scope("decisions"), examples, decisions, firstRows)
 	rows := beam.ParDo(s, &rowsFn{Config: c}, decided)
 	return Result{
-		Rows: beam.Flatten(s, rows, aloneRows),
+		Rows: beam.Flatten(s.Scope("rows"), rows, aloneRows),
 		// Prism may take a flattened collection that becomes a side input for an empty one.
-		Summary: beam.ParDo(s, oneOf, beam.Impulse(s), beam.SideInput{Input: summary}, beam.SideInput{Input: aloneSummary}),
+		Summary: beam.ParDo(s, oneOf, beam.Impulse(s.Scope("summary")), beam.SideInput{Input: summary}, beam.SideInput{Input: aloneSummary}),
 	}, nil
 }
