@@ -478,7 +478,7 @@ class Sums(Training, Parts):
         ghost.most = len(batch[0]) - 1
         with mock.patch("minsep._private.Ghost.of", lambda *given: ghost):
             training = self.begin(run, torch.nn.Linear(3, 3), loss=squares, clipping="ghost")
-        with self.assertRaisesRegex(ValueError, f'clipping="ghost": a batch has more than {ghost.most}, which is over four times the expected batch size'):
+        with self.assertRaisesRegex(ValueError, f'clipping="ghost": a batch has more than {ghost.most}, for which the rounding of its sum is bounded'):
             training.step(*batch)
 
 
