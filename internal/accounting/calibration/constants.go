@@ -51,8 +51,8 @@ const (
 
 	// stepsPerSecond are about the steps of samples that a processor computes, and statesPerSecond the
 	// states of tables. Estimates are limited by them, not by a clock.
-	stepsPerSecond  = 2e7
-	statesPerSecond = 10 * stepsPerSecond
+	stepsPerSecond  = 1e8
+	statesPerSecond = 2 * stepsPerSecond
 
 	// estimateShare is the part of a budget that estimates may take, and tableShare the part that the
 	// tables of one noise multiplier may take.

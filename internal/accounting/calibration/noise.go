@@ -49,7 +49,7 @@ type Noise struct {
 
 // sampleSteps is the work of a sample, in steps of one of few bands.
 func (c Claim) sampleSteps() float64 {
-	const wideBands = 32 // above which the time of a sample is proportional to the bands
+	const wideBands = 256 // above which the time of a sample is proportional to the bands
 	steps := float64(c.Run.Strategy.Steps) * max(1, float64(c.Run.Strategy.Bands())/wideBands)
 	if k := c.Run.MaxExamplesPerOwner; k > 1 {
 		steps *= ownersFactor * float64(k)
