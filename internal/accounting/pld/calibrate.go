@@ -57,15 +57,15 @@ func (s Search) enclose(excess func(float64) (float64, error)) (low, high bisect
 		return low, high, err
 	}
 	for step := s.Step; ; step *= 2 {
-		next := bisect.Point{X: at.X + step}
+		next := bisect.Point{X: min(at.X+step, math.Log(Largest))}
 		if at.Y <= 0 {
 			next.X = max(at.X-step, least)
 		}
 		switch {
+		case at.Y > 0 && at.X >= math.Log(Largest):
+			return low, high, ErrNotReached
 		case next.X == at.X:
 			return at, at, nil
-		case next.X > math.Log(Largest):
-			return low, high, ErrNotReached
 		}
 		if next.Y, err = excess(next.X); err != nil {
 			return low, high, err

@@ -121,3 +121,16 @@ func TestWideLossesHaveFewCells(t *testing.T) {
 		t.Errorf("δ(60) on the chosen grid %v, on a fine one %v", chosen, fine)
 	}
 }
+
+// TestCalibrateUpToLargest: what needs almost the largest noise multiplier is found, whatever the steps
+// of the search, and what needs more is not.
+func TestCalibrateUpToLargest(t *testing.T) {
+	for _, want := range []float64{4e4, 6e5, 9.9e5} {
+		got, err := fineSearch(0).Calibrate(1e-5, func(sigma float64) (float64, error) { return min(0.5, 1e-5*want/sigma), nil })
+		if err != nil || math.Abs(got/want-1) > 1e-5 {
+			t.Errorf("σ = %g, %v, want %g", got, err, want)
+		}
+	}
+	delta := func(sigma float64) (float64, error) { return min(0.5, 11/sigma), nil }
+	must.Fail(t, "more than the largest", ErrNotReached.Error())(fineSearch(0).Calibrate(1e-5, delta))
+}
