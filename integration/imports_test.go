@@ -150,7 +150,7 @@ func TestImportRules(t *testing.T) {
 var processState = map[string][]string{
 	"flag.CommandLine":  {"internal/pipelines/process.go", "cmd/minsep/main.go"},
 	"slog.SetDefault(":  {"internal/pipelines/process.go"},
-	"os.Setenv(":        {"internal/pipelines/process.go"},
+	"os.Setenv(":        {"cmd/minsep/operation.go"},
 	"beamlog.SetLogger": {"internal/pipelines/process.go"},
 	"os.Chdir(":         nil,
 	"testrun.Fix(":      nil, // a run with a fixed id is for tests

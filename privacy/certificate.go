@@ -141,13 +141,18 @@ func certificate(l *ledger.Ledger) (*Certificate, error) {
 }
 
 // Write writes the certificate with its protocol and sums into a run directory, as `minsep account`
-// does, and makes the directory if there is none. It must have no certificate. `minsep inspect` checks it there, also one of a law or a strategy of your
-// own.
+// does, and makes the directory if there is none. It must have no certificate, and no command may be
+// writing there. `minsep inspect` checks it there, also one of a law or a strategy of your own.
 func (c *Certificate) Write(ctx context.Context, run string) error {
 	p, err := accounting.ParseProtocol(c.Protocol)
 	if err != nil {
 		return err
 	}
+	unlock, err := store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
+	if err != nil {
+		return fmt.Errorf("run directory %s: %w", run, err)
+	}
+	defer unlock()
 	if _, _, err := manifest.OpenRun(run); err != nil {
 		return err
 	}
