@@ -112,8 +112,11 @@ class Batches:
         if self.max_batch_size:
             return self.max_batch_size
         scheme = self.folder.params.get("scheme", {})
-        peaks = "law" in scheme or "b-min-sep" in scheme and not scheme["b-min-sep"].get("warm_start")
-        return self.examples if peaks else min(self.examples, math.ceil(4 * max(self.expected_batch_size or 0, 256)))
+        cold = scheme.get("b-min-sep", {"warm_start": True})
+        peak = 1 if cold.get("warm_start") else 1 + (cold["min_sep"] - 1) * cold["prob"]  # of the rate, over its mean
+        if "law" in scheme:
+            peak = self.steps
+        return math.ceil(4 * max(peak * (self.expected_batch_size or 0), 256))
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which maps the files and checks them itself."""

@@ -234,7 +234,8 @@ class Private:
         """Refuses a batch of which the sum of all processes would not be exact."""
         count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
         check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
-        if self._ghost is not None and (count if owners is None else len(np.unique(owners))) > self._ghost.most:
+        taking = batch if owners is None else np.unique(owners)
+        if self._ghost is not None and np.count_nonzero(np.asarray(taking) >= 0) > self._ghost.most:
             raise ValueError(f'clipping="ghost": a batch has more than {self._ghost.most}, for which the rounding of its sum is bounded: give clipping="example"')
 
     def _put(self, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
