@@ -114,45 +114,44 @@ func TestWithoutExamples(t *testing.T) {
 // TestParamsRefuse: what each kind refuses, in the words of its rule.
 func TestParamsRefuse(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		scheme string
-		change func(p *sampling.Params)
-		param  string // that is at fault
-		rule   string // part of it
+		name, scheme string
+		change       string // in JSON
+		param        string // that is at fault
+		rule         string // part of it
 	}{
-		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, epoch-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
-		{"no steps", "fixed", func(p *sampling.Params) { p.Steps = 0 }, "steps", "at least 1"},
-		{"poisson with min-sep", "poisson", func(p *sampling.Params) { p.MinSep = 2 }, "min-sep", "b-min-sep"},
-		{"b-min-sep without min-sep", "b-min-sep", func(p *sampling.Params) { p.MinSep = 0 }, "min-sep", "at least 1"},
-		{"no rate", "cyclic-poisson", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and prob", "one of them must be given"},
-		{"two rates", "multi-owner", func(p *sampling.Params) { p.Prob = 0.1 }, "batch size and prob", "only one"},
-		{"a rate above 1", "poisson", func(p *sampling.Params) { p.BatchSize, p.Prob = 0, 1.5 }, "prob", "at most 1"},
-		{"a negative batch size", "poisson", func(p *sampling.Params) { p.BatchSize = -1 }, "batch size", "above 0"},
-		{"balls-in-bins with a batch size", "balls-in-bins", func(p *sampling.Params) { p.BatchSize = 7 }, "batch size", "left out for balls-in-bins"},
-		{"balls-in-bins with a rate", "balls-in-bins", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balls-in-bins"},
-		{"an epoch with a rate", "epoch-min-sep", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for epoch-min-sep"},
-		{"an epoch twice", "epoch-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "batch size and epoch steps", "exactly one"},
-		{"no epoch", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
-		{"an epoch below min-sep", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize, p.EpochSteps = 0, 3 }, "epoch steps", "at least min-sep, 4"},
-		{"an epoch of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "epoch steps", "is for epoch-min-sep and rotation only"},
-		{"rotation with a rate", "rotation", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for rotation"},
-		{"rotation with a distance", "rotation", func(p *sampling.Params) { p.MinSep = 4 }, "min-sep", "left out for rotation"},
-		{"rotation of owners", "rotation", func(p *sampling.Params) { p.Sample, p.ExamplesPerOwner = "owners", 2 }, "sample", "is not for rotation"},
-		{"rotation without a period", "rotation", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
-		{"fixed with a rate", "fixed", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for fixed"},
-		{"half an example", "fixed", func(p *sampling.Params) { p.BatchSize = 1.5 }, "batch size", "whole number"},
-		{"cold poisson", "poisson", func(p *sampling.Params) { p.Cold = true }, "cold", "is for b-min-sep only"},
-		{"secret parts of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.SecretPartition = true }, "secret partition", "is for cyclic-poisson only"},
-		{"a bound of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.MaxParticipations = 2 }, "max participations", "is for fixed only"},
-		{"a negative bound", "fixed", func(p *sampling.Params) { p.MaxParticipations = -2 }, "max participations", "at least 1"},
-		{"fixed with a limit", "fixed", func(p *sampling.Params) { p.MaxBatchSize = 7 }, "max batch size", "all its batches have one size"},
-		{"a negative limit", "poisson", func(p *sampling.Params) { p.MaxBatchSize = -7 }, "max batch size", "at least 1"},
-		{"padding without a limit", "poisson", func(p *sampling.Params) { p.Pad = true }, "pad", "fills batches up to the max batch size"},
+		{"an unknown scheme", "b-min-sep", `{"scheme": "epoch"}`, "scheme", "must be one of b-min-sep, epoch-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
+		{"no steps", "fixed", `{"steps": 0}`, "steps", "at least 1"},
+		{"poisson with min-sep", "poisson", `{"min_sep": 2}`, "min-sep", "b-min-sep"},
+		{"b-min-sep without min-sep", "b-min-sep", `{"min_sep": 0}`, "min-sep", "at least 1"},
+		{"no rate", "cyclic-poisson", `{"batch_size": 0}`, "batch size and prob", "one of them must be given"},
+		{"two rates", "multi-owner", `{"prob": 0.1}`, "batch size and prob", "only one"},
+		{"a rate above 1", "poisson", `{"batch_size": 0, "prob": 1.5}`, "prob", "at most 1"},
+		{"a negative batch size", "poisson", `{"batch_size": -1}`, "batch size", "above 0"},
+		{"balls-in-bins with a batch size", "balls-in-bins", `{"batch_size": 7}`, "batch size", "left out for balls-in-bins"},
+		{"balls-in-bins with a rate", "balls-in-bins", `{"prob": 0.5}`, "prob", "left out for balls-in-bins"},
+		{"an epoch with a rate", "epoch-min-sep", `{"prob": 0.5}`, "prob", "left out for epoch-min-sep"},
+		{"an epoch twice", "epoch-min-sep", `{"epoch_steps": 9}`, "batch size and epoch steps", "exactly one"},
+		{"no epoch", "epoch-min-sep", `{"batch_size": 0}`, "batch size and epoch steps", "exactly one"},
+		{"an epoch below min-sep", "epoch-min-sep", `{"batch_size": 0, "epoch_steps": 3}`, "epoch steps", "at least min-sep, 4"},
+		{"an epoch of b-min-sep", "b-min-sep", `{"epoch_steps": 9}`, "epoch steps", "is for epoch-min-sep and rotation only"},
+		{"rotation with a rate", "rotation", `{"prob": 0.5}`, "prob", "left out for rotation"},
+		{"rotation with a distance", "rotation", `{"min_sep": 4}`, "min-sep", "left out for rotation"},
+		{"rotation of owners", "rotation", `{"sample": "owners", "examples_per_owner": 2}`, "sample", "is not for rotation"},
+		{"rotation without a period", "rotation", `{"batch_size": 0}`, "batch size and epoch steps", "exactly one"},
+		{"fixed with a rate", "fixed", `{"prob": 0.5}`, "prob", "left out for fixed"},
+		{"half an example", "fixed", `{"batch_size": 1.5}`, "batch size", "whole number"},
+		{"cold poisson", "poisson", `{"cold": true}`, "cold", "is for b-min-sep only"},
+		{"secret parts of b-min-sep", "b-min-sep", `{"secret_partition": true}`, "secret partition", "is for cyclic-poisson only"},
+		{"a bound of b-min-sep", "b-min-sep", `{"max_participations": 2}`, "max participations", "is for fixed only"},
+		{"a negative bound", "fixed", `{"max_participations": -2}`, "max participations", "at least 1"},
+		{"fixed with a limit", "fixed", `{"max_batch_size": 7}`, "max batch size", "all its batches have one size"},
+		{"a negative limit", "poisson", `{"max_batch_size": -7}`, "max batch size", "at least 1"},
+		{"padding without a limit", "poisson", `{"pad": true}`, "pad", "fills batches up to the max batch size"},
 	} {
 		p := kindParams[c.scheme]
 		p.Scheme = c.scheme
 		must.Do(t, p.Validate())
-		c.change(&p)
+		must.Do(t, json.Unmarshal([]byte(c.change), &p))
 		err := p.Validate()
 		var bad *sampling.ParamError
 		if !errors.As(err, &bad) || bad.Param != c.param || !strings.Contains(bad.Rule, c.rule) {
