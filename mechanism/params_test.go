@@ -1,6 +1,7 @@
 package mechanism_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"testing"
@@ -63,29 +64,34 @@ func TestColumns(t *testing.T) {
 
 func TestParamsRefuse(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
-	valid := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}
-	must.Do(t, valid.Validate())
-	for name, change := range map[string]func(p *mechanism.Params){
-		"kind":        func(p *mechanism.Params) { p.Kind = "magic" },
-		"steps":       func(p *mechanism.Params) { p.Steps = 0 },
-		"whole":       func(p *mechanism.Params) { p.Kind, p.Steps, p.Bands = mechanism.KindFFT, 1<<12+1, 0 },
-		"no bands":    func(p *mechanism.Params) { p.Bands = 0 },
-		"bands":       func(p *mechanism.Params) { p.Bands = 9 },
-		"stamp bands": func(p *mechanism.Params) { p.Stamps, p.Bands = 4, 3 },
-		"entries":     func(p *mechanism.Params) { p.Kind, p.Steps, p.Bands = mechanism.KindBanded, 1<<20, 1<<10 },
-		"no column":   func(p *mechanism.Params) { p.Kind = mechanism.KindToeplitz },
-		"lambda":      func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(1.5) },
-		"lambda nan":  func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(math.NaN()) },
-		"gamma":       func(p *mechanism.Params) { p.Kind, p.Gamma = mechanism.KindBFR, x(-.1) },
-		"offset":      func(p *mechanism.Params) { p.Offset = x(-.5) },
-		"offset inf":  func(p *mechanism.Params) { p.Offset = x(math.Inf(1)) },
-		"file stamps": func(p *mechanism.Params) { p.Stamps, p.Bands, p.Workload = 2, 2, "file.json" },
+	refused := map[string]mechanism.Params{
+		"lambda nan": {Kind: mechanism.KindLambdaCGD, Steps: 8, Lambda: x(math.NaN())},
+		"offset inf": {Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(math.Inf(1))},
+	}
+	for name, change := range map[string]string{
+		"nothing":     `{}`,
+		"kind":        `{"kind": "magic", "offset": null}`,
+		"steps":       `{"steps": 0}`,
+		"whole":       `{"kind": "fft", "steps": 4097, "bands": 0, "offset": null}`,
+		"no bands":    `{"bands": 0}`,
+		"bands":       `{"bands": 9}`,
+		"stamp bands": `{"stamps": 4, "bands": 3}`,
+		"entries":     `{"kind": "banded", "steps": 1048576, "bands": 1024, "offset": null}`,
+		"no column":   `{"kind": "toeplitz", "offset": null}`,
+		"lambda":      `{"kind": "lambda-cgd", "lambda": 1.5, "offset": null}`,
+		"gamma":       `{"kind": "bfr", "gamma": -0.1, "offset": null}`,
+		"offset":      `{"offset": -0.5}`,
+		"file stamps": `{"stamps": 2, "bands": 2, "workload": "file.json"}`,
 	} {
-		p := valid
-		change(&p)
-		if p.Kind != valid.Kind {
-			p.Offset = nil // would be a fault of its own
+		p := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}
+		must.Do(t, json.Unmarshal([]byte(change), &p))
+		if name == "nothing" {
+			must.Do(t, p.Validate())
+		} else {
+			refused[name] = p
 		}
+	}
+	for name, p := range refused {
 		var bad *mechanism.ParamError
 		if err := p.Validate(); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, err)
