@@ -1,6 +1,7 @@
 package formation_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	//lint:ignore SA1019 it is the default runner
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"minsep/internal/manifest"
 	"minsep/internal/must"
@@ -50,18 +51,18 @@ func TestMain(m *testing.M) {
 
 // how says how a test forms batches; none of it may change them.
 type how struct {
-	runner  string
-	shards  int
+	runner  string // "": direct
+	shards  int    // 0: 3
 	buckets int
 	shuffle uint64 // > 0: seed of the order of input chunks
-	chunk   int    // rows of an input chunk
+	chunk   int    // rows of an input chunk; 0: 50
 	names   bool   // ids of examples are drawn too
 
 	wrongType bool // of ids in the configuration
 	twice     bool // the rows come twice
 }
 
-var plain = how{runner: "direct", shards: 3, chunk: 50}
+var plain how
 
 // table is a test's examples: nil rows mean a range.
 type table struct {
@@ -99,6 +100,7 @@ func form(t testing.TB, spec sampling.Spec, tb table, h how) *manifest.Batches {
 }
 
 func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batches, error) {
+	h.runner, h.shards, h.chunk = cmp.Or(h.runner, "direct"), cmp.Or(h.shards, 3), cmp.Or(h.chunk, 50)
 	dir := filepath.Join(t.TempDir(), "batches")
 	stage := must.Get(manifest.Begin(dir, true))(t)
 	params, sum, err := manifest.Params(spec)
@@ -280,30 +282,24 @@ func TestMultiOwnerEqualsTheSequentialReference(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		tb := randomTable(100+seed, 20+rng.IntN(100), 1+rng.IntN(1<<rng.IntN(7)))
 		spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.002 + 0.05*rng.Float64(), Steps: 1 + rng.IntN(60), MinSep: 1 + rng.IntN(20)}}
-		h := with(func(h *how) { h.shards, h.buckets = 1+rng.IntN(spec.MultiOwner.Steps), 1+rng.IntN(9) })
+		h := how{shards: 1 + rng.IntN(spec.MultiOwner.Steps), buckets: 1 + rng.IntN(9)}
 		if got, want := read(t, form(t, spec, tb, h)), sequential(t, spec, tb); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v, %d examples: formed %v, want %v", spec.MultiOwner, tb.n, got, want)
 		}
 	}
 }
 
-func with(f func(h *how)) how {
-	h := plain
-	f(&h)
-	return h
-}
-
 // TestHowDoesNotMatter: runner, buckets, order and cut of the input, shards.
 func TestHowDoesNotMatter(t *testing.T) {
 	hows := map[string]how{
-		"prism":           with(func(h *how) { h.runner = "prism" }),
-		"shuffled":        with(func(h *how) { h.shuffle = 7 }),
-		"1 bucket":        with(func(h *how) { h.buckets = 1 }),
-		"64 buckets":      with(func(h *how) { h.buckets = 64 }),
-		"1 shard":         with(func(h *how) { h.shards = 1 }),
-		"40 shards":       with(func(h *how) { h.shards = 40 }),
-		"small chunks":    with(func(h *how) { h.chunk = 1 }),
-		"prism, shuffled": with(func(h *how) { h.runner, h.shuffle, h.buckets, h.shards = "prism", 9, 5, 7 }),
+		"prism":           {runner: "prism"},
+		"shuffled":        {shuffle: 7},
+		"1 bucket":        {buckets: 1},
+		"64 buckets":      {buckets: 64},
+		"1 shard":         {shards: 1},
+		"40 shards":       {shards: 40},
+		"small chunks":    {chunk: 1},
+		"prism, shuffled": {runner: "prism", shuffle: 9, buckets: 5, shards: 7},
 	}
 	tb := randomTable(2, 300, 200)
 	all := specs()
@@ -315,7 +311,7 @@ func TestHowDoesNotMatter(t *testing.T) {
 			if content(t, got) != want {
 				t.Errorf("%s: %s changes the batches", name, how)
 			}
-			if h.shards == plain.shards && !cmp.Equal(got.Index.Files, base.Index.Files) {
+			if h.shards == 0 && !gocmp.Equal(got.Index.Files, base.Index.Files) {
 				t.Errorf("%s: %s changes the files", name, how)
 			}
 		}
@@ -327,7 +323,7 @@ func TestFixed(t *testing.T) {
 	tb := randomTable(4, 300, 200)
 	for name, tb := range map[string]table{"range": {n: 300}, "table": tb} {
 		batches := read(t, form(t, spec, tb, plain))
-		if content(t, form(t, spec, tb, with(func(h *how) { h.runner, h.shuffle, h.shards = "prism", 3, 5 }))) != fmt.Sprint(batches) {
+		if content(t, form(t, spec, tb, how{runner: "prism", shuffle: 3, shards: 5})) != fmt.Sprint(batches) {
 			t.Errorf("%s: how changes the batches", name)
 		}
 		byOwner := map[int64][]int32{}
@@ -389,7 +385,7 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	refuses(t, "a row out of range", specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain, "says 49 rows")
 	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
 	refuses(t, "a missing row", fixed, table{n: 50, rows: tb.rows, first: 1}, plain, "row 1 ")
-	wrong := with(func(h *how) { h.names, h.wrongType = true, true })
+	wrong := how{names: true, wrongType: true}
 	refuses(t, "ids of another type", specs()["balls-in-bins"], tb, wrong, "ids of the table are of type string")
 }
 
@@ -413,7 +409,7 @@ func TestRowsTwice(t *testing.T) {
 			}
 		}
 	}
-	twice := with(func(h *how) { h.twice = true })
+	twice := how{twice: true}
 	for name, spec := range map[string]sampling.Spec{"poisson": specs()["poisson"], "multi-owner": specs()["multi-owner"]} {
 		_, err := tryForm(t, spec, tb, twice)
 		if err == nil || !strings.Contains(err.Error(), "some twice or not at all") || strings.Contains(err.Error(), "example 0") {
