@@ -102,7 +102,7 @@ func TestDenseFiles(t *testing.T) {
 // readAll counts the edges of a Parquet file.
 func readAll(t *testing.T, file []byte) (edges int, err error) {
 	t.Helper()
-	source, err := graphio.Open(t.Context(), []string{write(t, t.TempDir(), "g.parquet", file)}, graphio.Options{})
+	source, err := graphio.Open(t.Context(), []string{write(t, t.TempDir(), "g.parquet", file)}, defaults)
 	if err != nil {
 		return 0, err
 	}

@@ -26,8 +26,8 @@ func TestTextIsReadAs(t *testing.T) {
 		o                 graphio.Options
 		want              []edge
 	}{
-		{"no header", "g.csv", "1,5\n2,6\n", graphio.Options{}, ints},
-		{"no line end at the end", "g.csv", "1,5\n2,6", graphio.Options{}, ints},
+		{"no header", "g.csv", "1,5\n2,6\n", defaults, ints},
+		{"no line end at the end", "g.csv", "1,5\n2,6", defaults, ints},
 		{"no header, said so", "g.csv", "1,a\n2,b\n", graphio.Options{Header: "no"}, two},
 		{"a header by another name", "g.csv", "paper,author\n1,a\n2,b\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "author"}, two},
 		{"positions", "g.csv", "y,author,paper\n0,a,1\n0,b,2\n", graphio.Options{ExampleColumn: "3", OwnerColumn: "2", Header: "yes"}, two},
@@ -35,27 +35,27 @@ func TestTextIsReadAs(t *testing.T) {
 		{"the first column is the owner", "g.csv", "5,1\n6,2\n", graphio.Options{ExampleColumn: "2"}, ints},
 		{"a name and a position", "g.csv", "paper,author\n1,a\n2,b\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "2"}, two},
 		{"a digit is a position, whatever the values", "g.csv", "1,5\n2,6\n", graphio.Options{ExampleColumn: "1", OwnerColumn: "2"}, ints},
-		{"quotes", "g.csv", "example_id,owner_id\n\"1\",a\n2,\"b\"\n", graphio.Options{}, two},
-		{"quoted line end and quote", "g.csv", "example_id,owner_id\r\n1,\"a\r\n\"\"x\"\"\"\r\n", graphio.Options{}, []edge{{"1", "a\r\n\"x\""}}},
-		{"quoted line ends of both kinds", "g.csv", "example_id,owner_id\n1,\"a\r\n\nb\"\n", graphio.Options{}, []edge{{"1", "a\r\n\nb"}}},
-		{"blank lines", "g.csv", "\nexample_id,owner_id\n\n1,a\n\n2,b\n\n", graphio.Options{}, two},
-		{"UTF-8 mark", "g.csv", "\xef\xbb\xbfexample_id,owner_id\n1,a\n2,b\n", graphio.Options{}, two},
+		{"quotes", "g.csv", "example_id,owner_id\n\"1\",a\n2,\"b\"\n", defaults, two},
+		{"quoted line end and quote", "g.csv", "example_id,owner_id\r\n1,\"a\r\n\"\"x\"\"\"\r\n", defaults, []edge{{"1", "a\r\n\"x\""}}},
+		{"quoted line ends of both kinds", "g.csv", "example_id,owner_id\n1,\"a\r\n\nb\"\n", defaults, []edge{{"1", "a\r\n\nb"}}},
+		{"blank lines", "g.csv", "\nexample_id,owner_id\n\n1,a\n\n2,b\n\n", defaults, two},
+		{"UTF-8 mark", "g.csv", "\xef\xbb\xbfexample_id,owner_id\n1,a\n2,b\n", defaults, two},
 		{"semicolons", "g.csv", "example_id;owner_id\n1;a\n2;b\n", graphio.Options{Delimiter: ";"}, two},
-		{"TSV has quotes", "g.tsv", "example_id\towner_id\n1\t\"a\tb\"\n2\t\"c\"\"\"\n", graphio.Options{}, []edge{{"1", "a\tb"}, {"2", "c\""}}},
+		{"TSV has quotes", "g.tsv", "example_id\towner_id\n1\t\"a\tb\"\n2\t\"c\"\"\"\n", defaults, []edge{{"1", "a\tb"}, {"2", "c\""}}},
 		{"Latin-1", "g.csv", "example_id,owner_id\n1,Andr\xe9\n2,\"\xc5sa\"\n", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}, {"2", "Åsa"}}},
 		{"Windows 1252", "g.tsv", "example_id\towner_id\n1\t\x80\x93\n", graphio.Options{Encoding: "cp1252"}, []edge{{"1", "€“"}}},
 		{"JSON in Latin-1", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"Andr\xe9\"}", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}}},
 		{"blanks are kept", "g.tsv", "example_id\towner_id\n1\t a \n", graphio.Options{OwnerType: "string"}, []edge{{"1", " a "}}},
 		{"leading zeros in strings that were asked for", "g.tsv", "example_id\towner_id\n1\t007\n2\t7\n", graphio.Options{OwnerType: "string"}, []edge{{"1", "007"}, {"2", "7"}}},
 		{"a plus in strings that were asked for", "g.tsv", "example_id\towner_id\n+1\t5\n2\t6\n", graphio.Options{ExampleType: "string"}, []edge{{"+1", "5"}, {"2", "6"}}},
-		{"a list of integers", "g.txt", "3\n1\n2\n", graphio.Options{}, []edge{{"3", "3"}, {"1", "1"}, {"2", "2"}}},
-		{"a list with header", "g.csv", "example_id\nx\ny\n", graphio.Options{}, []edge{{"x", "x"}, {"y", "y"}}},
+		{"a list of integers", "g.txt", "3\n1\n2\n", defaults, []edge{{"3", "3"}, {"1", "1"}, {"2", "2"}}},
+		{"a list with header", "g.csv", "example_id\nx\ny\n", defaults, []edge{{"x", "x"}, {"y", "y"}}},
 		{"a list, said so", "g.csv", "x\ny\n", graphio.Options{SingleOwner: true, Header: "no"}, []edge{{"x", "x"}, {"y", "y"}}},
 		{"owners ignored", "g.ndjson", `{"example_id":"x","owners":[1]}`, graphio.Options{SingleOwner: true}, []edge{{"x", "x"}}},
-		{"64 bits", "g.ndjson", `{"example_id":9223372036854775807,"owners":[-9223372036854775808,9007199254740993]}`, graphio.Options{},
+		{"64 bits", "g.ndjson", `{"example_id":9223372036854775807,"owners":[-9223372036854775808,9007199254740993]}`, defaults,
 			[]edge{{"9223372036854775807", "-9223372036854775808"}, {"9223372036854775807", "9007199254740993"}}},
 		{"escapes", "g.ndjson", `{"example_\u0069d":"\ud83d\ude00\"\\\/\b\f\n\r\t","owners":["\u00E9"]}`, graphio.Options{ExampleType: "string"}, []edge{{"😀\"\\/\b\f\n\r\t", "é"}}},
-		{"other keys", "g.json", `{"a":[{"b":[]},true,false,null,-1.5e-3],"example_id":1,"owners":["a"],"z":{}}`, graphio.Options{}, two[:1]},
+		{"other keys", "g.json", `{"a":[{"b":[]},true,false,null,-1.5e-3],"example_id":1,"owners":["a"],"z":{}}`, defaults, two[:1]},
 		{"keys by name", "g.ndjson", `{"paper":1,"authors":["a"]}`, graphio.Options{ExampleColumn: "paper", OwnerColumn: "authors"}, two[:1]},
 		{"format by option", "graph", "1,5\n2,6\n", graphio.Options{Format: graphio.CSV}, ints},
 	} {
@@ -63,27 +63,24 @@ func TestTextIsReadAs(t *testing.T) {
 	}
 }
 
-// fault is a text and what is said of it.
-type fault struct{ about, name, text, want string }
-
 // TestFaults gives hostile files and asks for the place and the rule, and that no value is shown.
 func TestFaults(t *testing.T) {
 	secret := "SECRET"
 	long := strings.Repeat("S", 256)
 	gz, zst := compressions[".gz"], compressions[".zst"]
 	many := bytes.Repeat([]byte("1,2\n"), 1000)
-	check := func(c fault, o graphio.Options) {
-		err := refuses(t, c.about, write(t, t.TempDir(), c.name, []byte(c.text)), o, c.want)
+	check := func(about, name, text, want string, o graphio.Options) {
+		err := refuses(t, about, write(t, t.TempDir(), name, []byte(text)), o, want)
 		if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "SSS")) {
-			t.Errorf("%s: the error shows a value: %v", c.about, err)
+			t.Errorf("%s: the error shows a value: %v", about, err)
 		}
 		var f *graphio.Fault
 		var p *graphio.ParamError
 		if !errors.As(err, &f) && !errors.As(err, &p) {
-			t.Errorf("%s: %T is neither Fault nor ParamError", c.about, err)
+			t.Errorf("%s: %T is neither Fault nor ParamError", about, err)
 		}
 	}
-	for _, c := range []fault{
+	for _, c := range []struct{ about, name, text, want string }{
 		{"neither header nor integers", "g.csv", secret + ",2\n", "line 1: a first record that may be a header"},
 		{"wrong delimiter", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
 		{"decimals", "g.csv", "1.0,2.0\n2.0,3.0\n", "line 1: column 1: a number that is no plain integer in the first record: ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"},
@@ -152,34 +149,34 @@ func TestFaults(t *testing.T) {
 		{"more text", "g.ndjson", `{"example_id":1,"owners":[1]} {}`, "line 1: no valid JSON"},
 		{"too deep", "g.ndjson", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", "line 1: no valid JSON"},
 	} {
-		check(c, graphio.Options{})
+		check(c.about, c.name, c.text, c.want, defaults)
 	}
 	for _, c := range []struct {
-		o graphio.Options
-		fault
+		o                       graphio.Options
+		about, name, text, want string
 	}{
-		{graphio.Options{Delimiter: ","}, fault{"wrong delimiter by a flag", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"}},
-		{graphio.Options{Delimiter: ";"}, fault{"needless delimiter", "g.csv", "1,2\n", "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"}},
-		{graphio.Options{ExampleColumn: "photo"}, fault{"no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", "line 1: photo: no such column"}},
-		{graphio.Options{ExampleColumn: "photo"}, fault{"no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", "line 1: photo: no such column"}},
-		{graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, fault{"a name of the header", "g.csv", "photo,person\na,b\n", "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"}},
-		{graphio.Options{Header: "no"}, fault{"wrong delimiter, no header", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"}},
-		{graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, fault{"no such name", "g.csv", "a,b\n1,2\n", "paper: no such column"}},
-		{graphio.Options{ExampleColumn: "a", Header: "no"}, fault{"names without header", "g.csv", "1,2\n", "columns given by name in a file without a header"}},
-		{graphio.Options{OwnerColumn: "3"}, fault{"position out of range", "g.csv", "1,2\n", "column 3: the first record has 2 fields"}},
-		{graphio.Options{OwnerColumn: "1"}, fault{"one column for both", "g.csv", "example_id,b\n1,2\n", "in one column"}},
-		{graphio.Options{OwnerType: "string"}, fault{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", "line 4: column 2: text that is not UTF-8"}},
-		{graphio.Options{OwnerSeparator: ","}, fault{"an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", "line 3: column 2: several owners in one value"}},
-		{graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, fault{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", "line 3: a header in the middle of the file"}},
-		{graphio.Options{Header: "no"}, fault{"a header that is said not to be there", "g.csv", "example_id,owner_id\na,b\n", "line 1: a header, and --header no: leave --header out, or set it to yes"}},
-		{graphio.Options{Header: "no"}, fault{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", "line 2: a header in the middle of the file"}},
-		{graphio.Options{Encoding: "utf-16"}, fault{"encoding", "g.csv", "1,2\n", "encoding utf-16: must be utf-8, latin1 or cp1252"}},
-		{graphio.Options{OwnerType: "int64"}, fault{"asked for int64", "g.csv", "example_id,owner_id\n1,x\n", "line 2: column 2: not an integer"}},
-		{graphio.Options{Header: "no"}, fault{"a number among words", "g.csv", "1,ann\n2,.22\n", "line 2: column 2: a number that is not a plain integer"}},
-		{graphio.Options{ExampleType: "int64"}, fault{"types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, "the file stores them as strings"}},
-		{graphio.Options{Header: "maybe", Delimiter: ",,"}, fault{"option", "g.csv", "1,2\n", `header maybe: must be auto, yes, no`}},
+		{graphio.Options{Delimiter: ","}, "wrong delimiter by a flag", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"},
+		{graphio.Options{Delimiter: ";"}, "needless delimiter", "g.csv", "1,2\n", "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"},
+		{graphio.Options{ExampleColumn: "photo"}, "no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", "line 1: photo: no such column"},
+		{graphio.Options{ExampleColumn: "photo"}, "no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", "line 1: photo: no such column"},
+		{graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, "a name of the header", "g.csv", "photo,person\na,b\n", "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"},
+		{graphio.Options{Header: "no"}, "wrong delimiter, no header", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, "no such name", "g.csv", "a,b\n1,2\n", "paper: no such column"},
+		{graphio.Options{ExampleColumn: "a", Header: "no"}, "names without header", "g.csv", "1,2\n", "columns given by name in a file without a header"},
+		{graphio.Options{OwnerColumn: "3"}, "position out of range", "g.csv", "1,2\n", "column 3: the first record has 2 fields"},
+		{graphio.Options{OwnerColumn: "1"}, "one column for both", "g.csv", "example_id,b\n1,2\n", "in one column"},
+		{graphio.Options{OwnerType: "string"}, "Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", "line 4: column 2: text that is not UTF-8"},
+		{graphio.Options{OwnerSeparator: ","}, "an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", "line 3: column 2: several owners in one value"},
+		{graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", "line 3: a header in the middle of the file"},
+		{graphio.Options{Header: "no"}, "a header that is said not to be there", "g.csv", "example_id,owner_id\na,b\n", "line 1: a header, and --header no: leave --header out, or set it to yes"},
+		{graphio.Options{Header: "no"}, "a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", "line 2: a header in the middle of the file"},
+		{graphio.Options{Encoding: "utf-16"}, "encoding", "g.csv", "1,2\n", "encoding utf-16: must be utf-8, latin1 or cp1252"},
+		{graphio.Options{OwnerType: "int64"}, "asked for int64", "g.csv", "example_id,owner_id\n1,x\n", "line 2: column 2: not an integer"},
+		{graphio.Options{Header: "no"}, "a number among words", "g.csv", "1,ann\n2,.22\n", "line 2: column 2: a number that is not a plain integer"},
+		{graphio.Options{ExampleType: "int64"}, "types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, "the file stores them as strings"},
+		{graphio.Options{Header: "maybe", Delimiter: ",,"}, "option", "g.csv", "1,2\n", `header maybe: must be auto, yes, no`},
 	} {
-		check(c.fault, c.o)
+		check(c.about, c.name, c.text, c.want, c.o)
 	}
 }
 
@@ -190,20 +187,20 @@ func TestAllFaultsInOnePass(t *testing.T) {
 	write(t, dir, "b.dat", []byte("1"))
 	write(t, dir, "c.ndjson", []byte(`{"example_id":"s","owners":[1]}`))
 	write(t, dir, "d.csv", []byte("1,2\n"))
-	_, err := graphio.Open(context.Background(), []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "*.none")}, graphio.Options{})
+	_, err := graphio.Open(context.Background(), []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "*.none")}, defaults)
 	for _, want := range []string{"a.csv: line 1", "b.dat: the name", "none: no such file", "*.none: no file matches"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
 	text := "1,2\n" + strings.Repeat("x,y\n", 3) + "1,2\nz\n"
-	_, _, _, err = read([]string{write(t, dir, "e.csv", []byte(text))}, graphio.Options{})
+	_, _, _, err = read([]string{write(t, dir, "e.csv", []byte(text))}, defaults)
 	for _, want := range []string{"line 2: column 1", "line 3", "line 4", "line 6: 1 field"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
-	_, _, _, err = read([]string{write(t, dir, "f.csv", []byte("1,2\n"+strings.Repeat("x,y\n", 300)))}, graphio.Options{})
+	_, _, _, err = read([]string{write(t, dir, "f.csv", []byte("1,2\n"+strings.Repeat("x,y\n", 300)))}, defaults)
 	if n := len(strings.Split(err.Error(), "\n")); n != graphio.MaxFaults {
 		t.Errorf("%d faults, want %d", n, graphio.MaxFaults)
 	}
@@ -247,12 +244,12 @@ func TestConflictingTypes(t *testing.T) {
 		{[]string{wordCSV, intCSV}, "set --id-type string"},
 		{[]string{intCSV, list}, "e.csv: only one of this file and"},
 	} {
-		_, err := graphio.Open(context.Background(), c.files, graphio.Options{})
+		_, err := graphio.Open(context.Background(), c.files, defaults)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v, want %q", c.files, err, c.want)
 		}
 	}
-	if got, _, _, err := read([]string{wordCSV, intCSV, wordFile}, graphio.Options{}); err != nil || len(got) != 3 {
+	if got, _, _, err := read([]string{wordCSV, intCSV, wordFile}, defaults); err != nil || len(got) != 3 {
 		t.Errorf("text follows Parquet's type: %q, %v", got, err)
 	}
 }
@@ -270,13 +267,14 @@ func TestParquetFaults(t *testing.T) {
 	i64 := func(v int64) parquet.Value { return parquet.Int64Value(v) }
 	str := func(n int) parquet.Value { return parquet.ByteArrayValue(make([]byte, n)) }
 	one := i64(1).Level(0, 0, 0)
-	opt := parquet.Optional(parquet.Int(64))
-	list := parquet.Group{"example_id": parquet.Int(64), "owners": parquet.Optional(parquet.List(opt))}
+	id, null := parquet.Int(64), parquet.NullValue()
+	opt := parquet.Optional(id)
+	list := parquet.Group{"example_id": id, "owners": parquet.Optional(parquet.List(opt))}
 	for name, c := range map[string]struct {
 		path, want string
 	}{
-		"missing":       {file("a.parquet", parquet.Group{"example_id": parquet.Int(64), "x": parquet.Int(64)}), "owner_id or owners: no such column"},
-		"double":        {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers, strings or bytes"},
+		"missing":       {file("a.parquet", parquet.Group{"example_id": id, "x": id}), "owner_id or owners: no such column"},
+		"double":        {file("b.parquet", parquet.Group{"example_id": id, "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers, strings or bytes"},
 		"timestamp":     {file("c.parquet", parquet.Group{"example_id": parquet.Timestamp(parquet.Millisecond), "owner_id": opt}), "example_id: type TIMESTAMP"},
 		"both":          {file("d.parquet", parquet.Group{"example_id": opt, "owner_id": opt, "owners": opt}), "more than one such column"},
 		"struct of one": {file("one.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt}}), "a group of columns"},
@@ -284,18 +282,18 @@ func TestParquetFaults(t *testing.T) {
 		"group":         {file("e.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt, "b": opt}}), "a group of columns"},
 		"list of list":  {file("f.parquet", parquet.Group{"example_id": opt, "owners": parquet.List(parquet.List(opt))}), "a list of lists"},
 		"list example":  {file("g.parquet", parquet.Group{"example_id": parquet.List(opt), "owners": opt}), "example_id: a list"},
-		"null":          {file("h.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": opt}, parquet.Row{one, i64(1).Level(0, 1, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 2: owner_id: null"},
-		"uint64":        {file("i.parquet", parquet.Group{"example_id": parquet.Uint(64), "owner_id": parquet.Int(64)}, parquet.Row{i64(-1).Level(0, 0, 0), i64(1).Level(0, 0, 1)}), "row group 1: row 1: example_id: an integer beyond 64 bits"},
-		"long":          {file("j.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(255).Level(0, 0, 1)}, parquet.Row{one, str(256).Level(0, 0, 1)}), "row group 1: row 2: owner_id: a string of more than 255 bytes"},
-		"empty":         {file("k.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(0).Level(0, 0, 1)}), "owner_id: an empty id"},
-		"null list":     {file("l.parquet", list, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 1: owners: an example without owners"},
-		"empty list":    {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
-		"null element":  {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), parquet.NullValue().Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
+		"null":          {file("h.parquet", parquet.Group{"example_id": id, "owner_id": opt}, parquet.Row{one, i64(1).Level(0, 1, 1)}, parquet.Row{one, null.Level(0, 0, 1)}), "row group 1: row 2: owner_id: null"},
+		"uint64":        {file("i.parquet", parquet.Group{"example_id": parquet.Uint(64), "owner_id": id}, parquet.Row{i64(-1).Level(0, 0, 0), i64(1).Level(0, 0, 1)}), "row group 1: row 1: example_id: an integer beyond 64 bits"},
+		"long":          {file("j.parquet", parquet.Group{"example_id": id, "owner_id": parquet.String()}, parquet.Row{one, str(255).Level(0, 0, 1)}, parquet.Row{one, str(256).Level(0, 0, 1)}), "row group 1: row 2: owner_id: a string of more than 255 bytes"},
+		"empty":         {file("k.parquet", parquet.Group{"example_id": id, "owner_id": parquet.String()}, parquet.Row{one, str(0).Level(0, 0, 1)}), "owner_id: an empty id"},
+		"null list":     {file("l.parquet", list, parquet.Row{one, null.Level(0, 0, 1)}), "row group 1: row 1: owners: an example without owners"},
+		"empty list":    {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, null.Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
+		"null element":  {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), null.Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
 	} {
-		refuses(t, name, c.path, graphio.Options{}, c.want)
+		refuses(t, name, c.path, defaults, c.want)
 	}
 	small := file("o.parquet", parquet.Group{"example_id": parquet.Uint(32), "owner_id": parquet.Int(8)}, parquet.Row{parquet.Int32Value(-1).Level(0, 0, 0), parquet.Int32Value(-1).Level(0, 0, 1)})
-	reads(t, "small integers", small, graphio.Options{}, []edge{{"4294967295", "-1"}})
+	reads(t, "small integers", small, defaults, []edge{{"4294967295", "-1"}})
 }
 
 // TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused,
@@ -305,7 +303,7 @@ func TestDamagedParquet(t *testing.T) {
 	for _, name := range []string{"edges.parquet", "list.parquet"} {
 		b := formats[name](g)
 		for n := range b {
-			if _, err := readMemory("cut.parquet", b[:n], graphio.Options{}); err == nil {
+			if _, err := readMemory("cut.parquet", b[:n], defaults); err == nil {
 				t.Fatalf("%s cut to %d of %d bytes was read", name, n, len(b))
 			}
 		}
@@ -313,7 +311,7 @@ func TestDamagedParquet(t *testing.T) {
 			for _, x := range []byte{1, 0x80, 0xff} {
 				c := bytes.Clone(b)
 				c[i] ^= x
-				got, err := readMemory("changed.parquet", c, graphio.Options{})
+				got, err := readMemory("changed.parquet", c, defaults)
 				var f *graphio.Fault
 				if err != nil && !errors.As(err, &f) {
 					t.Fatalf("%s with byte %d changed: %v is no Fault", name, i, err)
@@ -336,10 +334,10 @@ func TestUnreadableFile(t *testing.T) {
 		"/dev/null":                 "not a regular file",
 		filepath.Join(dir, "[a-"):   "syntax error in pattern",
 	} {
-		_, err := graphio.Open(context.Background(), []string{path}, graphio.Options{})
+		_, err := graphio.Open(context.Background(), []string{path}, defaults)
 		must.Fail(t, path, want)(err)
 	}
-	if _, err := graphio.Open(context.Background(), nil, graphio.Options{}); err == nil {
+	if _, err := graphio.Open(context.Background(), nil, defaults); err == nil {
 		t.Error("no path was fine")
 	}
 }
@@ -357,7 +355,7 @@ func TestLinkToNowhere(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(dir, "owner_id=ann"), 0o700))
 	must.Do(t, os.Symlink("nowhere", filepath.Join(dir, "owner_id=ann", "part.csv")))
-	_, err := graphio.Open(t.Context(), []string{dir}, graphio.Options{})
+	_, err := graphio.Open(t.Context(), []string{dir}, defaults)
 	if err == nil || !strings.Contains(err.Error(), "part.csv: no such file") || strings.Contains(err.Error(), "ann") {
 		t.Errorf("%v", err)
 	}
@@ -370,7 +368,7 @@ func TestLongLines(t *testing.T) {
 		for _, more := range []int{0, 1} {
 			field := strings.Repeat("x", graphio.MaxLine-len("1,2,")-2*len(quote)+more)
 			text := "example_id,owner_id,more\n1,2," + quote + field + quote + end
-			got, err := readMemory("f.csv", []byte(text), graphio.Options{})
+			got, err := readMemory("f.csv", []byte(text), defaults)
 			if more == 0 && (err != nil || !slices.Equal(got, []edge{{"1", "2"}})) {
 				t.Errorf("%q, %q: %q, %v", quote, end, got, err)
 			}

@@ -167,7 +167,7 @@ func FuzzParquet(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := readMemory("f.parquet", b, graphio.Options{})
+		_, err := readMemory("f.parquet", b, defaults)
 		var fault *graphio.Fault
 		if err != nil && !errors.As(err, &fault) {
 			t.Fatalf("%v is no Fault", err)

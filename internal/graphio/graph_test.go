@@ -222,6 +222,9 @@ func write(t interface{ Fatal(...any) }, dir, name string, b []byte) string {
 	return path
 }
 
+// defaults are the options of one who sets none.
+var defaults graphio.Options
+
 // read reads a graph; its splits have gone through JSON.
 func read(paths []string, o graphio.Options) (edges []edge, src *graphio.Source, ownerless int64, err error) {
 	ctx := context.Background()

@@ -43,11 +43,11 @@ func TestHiveFolders(t *testing.T) {
 			o       graphio.Options
 			path    string
 		}{
-			{[2]string{"owner_id=3", "owner_id=-4"}, [2]string{"3", "-4"}, graphio.Options{}, ""},
-			{[2]string{"date=2024-01-01/owner_id=3", "owner_id=4/date=2024-01-01"}, [2]string{"3", "4"}, graphio.Options{}, ""},
-			{[2]string{"owner_id=ada%2Flove%20lace", "owner_id=%E4%B8%96"}, [2]string{"ada/love lace", "世"}, graphio.Options{}, ""},
+			{[2]string{"owner_id=3", "owner_id=-4"}, [2]string{"3", "-4"}, defaults, ""},
+			{[2]string{"date=2024-01-01/owner_id=3", "owner_id=4/date=2024-01-01"}, [2]string{"3", "4"}, defaults, ""},
+			{[2]string{"owner_id=ada%2Flove%20lace", "owner_id=%E4%B8%96"}, [2]string{"ada/love lace", "世"}, defaults, ""},
 			{[2]string{"author=3", "author=4"}, [2]string{"3", "4"}, graphio.Options{OwnerColumn: "author"}, ""},
-			{[2]string{"owner_id=3", "owner_id=4"}, [2]string{"3", "4"}, graphio.Options{}, "owner_id=*"},
+			{[2]string{"owner_id=3", "owner_id=4"}, [2]string{"3", "4"}, defaults, "owner_id=*"},
 			{[2]string{"owner_id=007", "owner_id=7"}, [2]string{"007", "7"}, graphio.Options{OwnerType: "string"}, "*/*"},
 		} {
 			dir := tree(t, map[string]string{c.folders[0] + "/" + name: text, c.folders[1] + "/" + name: text})
@@ -64,7 +64,7 @@ func TestHiveFolders(t *testing.T) {
 			}
 		}
 		t.Chdir(filepath.Join(tree(t, map[string]string{"owner_id=3/" + name: text}), "owner_id=3")) // the folder is not in the name
-		reads(t, name+" named within its folder", name, graphio.Options{}, []edge{{"x1", "3"}, {"x2", "3"}})
+		reads(t, name+" named within its folder", name, defaults, []edge{{"x1", "3"}, {"x2", "3"}})
 	}
 }
 
@@ -73,7 +73,7 @@ func TestHiveExamples(t *testing.T) {
 	list := string(formats["list.parquet"](graph{true, true, []edge{{"1", "5"}, {"1", "6"}}}))
 	for name, text := range map[string]string{"x.csv": "owner_id\n5\n6\n", "y.csv": "5\n6\n", "x.ndjson": "{\"owners\":[5,6]}\n", "z.tsv": "n\towner_id\n0\t5\n0\t6\n"} {
 		dir := tree(t, map[string]string{"example_id=17/" + name: text})
-		reads(t, name, dir, graphio.Options{}, []edge{{"17", "5"}, {"17", "6"}})
+		reads(t, name, dir, defaults, []edge{{"17", "5"}, {"17", "6"}})
 	}
 	dir := tree(t, map[string]string{"paper=17/x.parquet": list})
 	o := graphio.Options{ExampleColumn: "paper"}
@@ -107,7 +107,7 @@ func TestHiveFaults(t *testing.T) {
 					want = "no such" // two columns, or an object: they need an owner anyhow
 				}
 			}
-			_, _, _, err := read([]string{dir}, graphio.Options{})
+			_, _, _, err := read([]string{dir}, defaults)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %s: got %v, want %q", name, c.about, err, want)
 			} else if strings.Contains(err.Error(), "SECRET") || c.folder[0] == 'o' && !strings.Contains(err.Error(), "(file 1 of the graph)") {
@@ -116,8 +116,8 @@ func TestHiveFaults(t *testing.T) {
 		}
 	}
 	dir := tree(t, map[string]string{"owner_id=3/x.csv": "1,5\n2,6\n", "date=1/y.csv": "1\n2\n"})
-	must.Fail(t, "edges without a header in an owner's folder", "needs a header")(graphio.Open(context.Background(), []string{filepath.Join(dir, "owner_id=3")}, graphio.Options{}))
-	reads(t, "examples in a folder that is named", filepath.Join(dir, "date=*"), graphio.Options{}, []edge{{"1", "1"}, {"2", "2"}})
+	must.Fail(t, "edges without a header in an owner's folder", "needs a header")(graphio.Open(context.Background(), []string{filepath.Join(dir, "owner_id=3")}, defaults))
+	reads(t, "examples in a folder that is named", filepath.Join(dir, "date=*"), defaults, []edge{{"1", "1"}, {"2", "2"}})
 }
 
 // TestColumnOfFileAndFolder: Polars writes the column of the folders into the Parquet files too. The
@@ -144,7 +144,7 @@ func TestColumnOfFileAndFolder(t *testing.T) {
 				}
 			}
 			dir := tree(t, map[string]string{folder + "/0.parquet": string(formats["edges.parquet"](graph{ints, ints, edges}))})
-			got, _, _, err := read([]string{dir}, graphio.Options{})
+			got, _, _, err := read([]string{dir}, defaults)
 			if c.reads && (err != nil || !slices.Equal(got, edges)) || !c.reads && (err == nil || !strings.Contains(err.Error(), "another id in the file than in the folder's name")) {
 				t.Errorf("%s, integers %v: got %q, %v", c.folder, ints, got, err)
 			}
@@ -161,5 +161,5 @@ func TestFolderIsHeldAgainstWarnedRows(t *testing.T) {
 	}
 	edges = append(edges, edge{"y", "bob"})
 	dir := tree(t, map[string]string{"owner_id=ann/0.parquet": string(formats["edges.parquet"](graph{false, false, edges}))})
-	refuses(t, "warned rows", dir, graphio.Options{}, "another id in the file")
+	refuses(t, "warned rows", dir, defaults, "another id in the file")
 }

@@ -20,52 +20,51 @@ import (
 	"minsep/internal/ownergraph"
 )
 
-// written is an id as a text file has it, and what the rule for ids says of it: the table of
-// docs/input.md.
-var written = []struct {
-	id      string
-	refused string // unless it was asked for by --id-type string; "" if it is an id
-	isInt   bool
-}{
-	{"7", "", true}, {"0", "", true}, {"-7", "", true}, {"9223372036854775807", "", true}, {"-9223372036854775808", "", true},
-	{"9223372036854775808", "an integer beyond 64 bits", false}, {"18446744073709551615", "an integer beyond 64 bits", false},
-	{"-9223372036854775809", "an integer beyond 64 bits", false}, {"123456789012345678901234567890", "an integer beyond 64 bits", false},
-	{"007", "leading zeros", false}, {"00", "leading zeros", false}, {"+7", "with a sign", false}, {"-0", "with a sign", false}, {"-07", "with a sign", false},
-	{" 7", "blanks", false}, {"7 ", "blanks", false}, {" ada", "blanks", false}, {"ada\u00a0", "blanks", false}, {"ada\t", "blanks", false},
-	{"7.0", "not a plain integer", false}, {"7.", "not a plain integer", false}, {".7", "not a plain integer", false}, {"-1.5", "not a plain integer", false},
-	{"1e3", "not a plain integer", false}, {"1E+3", "not a plain integer", false}, {"1.0e-3", "not a plain integer", false},
-	{"ada", "", false}, {"a da", "", false}, {"7a", "", false}, {"a7", "", false}, {"1e", "", false}, {"1e3x", "", false}, {"-", "", false}, {".", "", false},
-	{"1-2", "", false}, {"1.2.3", "", false}, {"+", "", false}, {"--7", "", false}, {"0x1f", "", false}, {"true", "", false}, {"é", "", false}, {"7e+", "", false},
+// written are ids as a text file has them, by what the rule for ids says of them unless they were asked
+// for by --id-type string: the table of docs/input.md.
+var written = map[string][]string{
+	integers: {"7", "0", "-7", "9223372036854775807", "-9223372036854775808"},
+	"": {
+		"ada", "a da", "7a", "a7", "1e", "1e3x", "-", ".",
+		"1-2", "1.2.3", "+", "--7", "0x1f", "true", "é", "7e+",
+	},
+	"an integer beyond 64 bits": {"9223372036854775808", "18446744073709551615", "-9223372036854775809", "123456789012345678901234567890"},
+	"leading zeros":             {"007", "00"},
+	"with a sign":               {"+7", "-0", "-07"},
+	"blanks":                    {" 7", "7 ", " ada", "ada\u00a0", "ada\t"},
+	"not a plain integer":       {"7.0", "7.", ".7", "-1.5", "1e3", "1E+3", "1.0e-3"},
 }
 
-// holders write one id as the owner of example 1, in files whose columns hold strings or text.
-// first is another id that makes the column one of strings, or "".
-var holders = map[string]func(t *testing.T, dir, first, id string){
-	"g.csv": func(t *testing.T, dir, first, id string) { write(t, dir, "g.csv", ownerText(",", first, id)) },
-	"g.tsv": func(t *testing.T, dir, first, id string) { write(t, dir, "g.tsv", ownerText("\t", first, id)) },
-	"g.csv.gz": func(t *testing.T, dir, first, id string) {
-		write(t, dir, "g.csv.gz", compressions[".gz"](ownerText(",", first, id)))
+// integers are the ids that are not refused, and are no strings.
+const integers = "integers"
+
+// holders write ids as the owners of example 1, in files whose columns hold strings or text.
+var holders = map[string]func(t *testing.T, dir string, ids []string){
+	"g.csv": func(t *testing.T, dir string, ids []string) { write(t, dir, "g.csv", ownerText(",", ids)) },
+	"g.tsv": func(t *testing.T, dir string, ids []string) { write(t, dir, "g.tsv", ownerText("\t", ids)) },
+	"g.csv.gz": func(t *testing.T, dir string, ids []string) {
+		write(t, dir, "g.csv.gz", compressions[".gz"](ownerText(",", ids)))
 	},
-	"gz as csv": func(t *testing.T, dir, first, id string) {
-		write(t, dir, "g.csv", compressions[".gz"](ownerText(",", first, id)))
+	"gz as csv": func(t *testing.T, dir string, ids []string) {
+		write(t, dir, "g.csv", compressions[".gz"](ownerText(",", ids)))
 	},
-	"g.ndjson": func(t *testing.T, dir, first, id string) {
+	"g.ndjson": func(t *testing.T, dir string, ids []string) {
 		var b []byte
-		for _, id := range ownerIDs(first, id) {
+		for _, id := range ids {
 			text, _ := json.Marshal(id)
 			b = fmt.Appendf(b, "{\"example_id\":1,\"owners\":[%s]}\n", text)
 		}
 		write(t, dir, "g.ndjson", b)
 	},
-	"g.parquet": func(t *testing.T, dir, first, id string) { ownerParquet(t, dir, parquet.String(), ownerIDs(first, id)) },
-	"dictionary": func(t *testing.T, dir, first, id string) {
-		ownerParquet(t, dir, parquet.Encoded(parquet.String(), &parquet.RLEDictionary), ownerIDs(first, id))
+	"g.parquet": func(t *testing.T, dir string, ids []string) { ownerParquet(t, dir, parquet.String(), ids) },
+	"dictionary": func(t *testing.T, dir string, ids []string) {
+		ownerParquet(t, dir, parquet.Encoded(parquet.String(), &parquet.RLEDictionary), ids)
 	},
-	"list": func(t *testing.T, dir, first, id string) {
-		ownerParquet(t, dir, parquet.List(parquet.String()), ownerIDs(first, id))
+	"list": func(t *testing.T, dir string, ids []string) {
+		ownerParquet(t, dir, parquet.List(parquet.String()), ids)
 	},
-	"folder": func(t *testing.T, dir, first, id string) {
-		for _, id := range ownerIDs(first, id) {
+	"folder": func(t *testing.T, dir string, ids []string) {
+		for _, id := range ids {
 			in := filepath.Join(dir, "owner_id="+url.PathEscape(id))
 			must.Do(t, os.MkdirAll(in, 0o700))
 			write(t, in, "g.csv", []byte("example_id\n1\n"))
@@ -73,16 +72,9 @@ var holders = map[string]func(t *testing.T, dir, first, id string){
 	},
 }
 
-func ownerIDs(first, id string) []string {
-	if first == "" {
-		return []string{id}
-	}
-	return []string{first, id}
-}
-
-func ownerText(delimiter, first, id string) []byte {
+func ownerText(delimiter string, ids []string) []byte {
 	b := []byte("example_id" + delimiter + "owner_id\n")
-	for _, id := range ownerIDs(first, id) {
+	for _, id := range ids {
 		if delimiter == "\t" {
 			id = strings.ReplaceAll(id, "\t", "\u00a0")
 		}
@@ -115,41 +107,44 @@ func ownerParquet(t *testing.T, dir string, owner parquet.Node, ids []string) {
 func TestOneRuleForIDs(t *testing.T) {
 	for name, hold := range holders {
 		typed := !strings.Contains(name, "sv") && name != "folder" // a column of strings, whatever the first id is
-		for _, c := range written {
-			owners := func(first string, o graphio.Options) ([]string, *graphio.Source, error) {
-				dir := t.TempDir()
-				hold(t, dir, first, c.id)
-				got, src, _, err := read([]string{dir}, o)
-				var ids []string
-				for _, e := range got {
-					ids = append(ids, e.owner)
+		for rule, ids := range written {
+			isInt := rule == integers
+			refused := rule != "" && !isInt
+			for _, given := range ids {
+				owners := func(o graphio.Options, ids ...string) ([]string, *graphio.Source, error) {
+					dir := t.TempDir()
+					hold(t, dir, ids)
+					got, src, _, err := read([]string{dir}, o)
+					var owners []string
+					for _, e := range got {
+						owners = append(owners, e.owner)
+					}
+					slices.Sort(owners)
+					return owners, src, err
 				}
-				slices.Sort(ids)
-				return ids, src, err
-			}
-			id := c.id
-			if name == "g.tsv" {
-				id = strings.ReplaceAll(id, "\t", "\u00a0")
-			}
-			got, src, err := owners("", graphio.Options{})
-			switch {
-			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "--id-type string")):
-				t.Errorf("%s: %q alone: got %q, %v", name, c.id, got, err)
-			case c.refused == "" && (err != nil || !slices.Equal(got, []string{id})):
-				t.Errorf("%s: %q alone: got %q, %v", name, c.id, got, err)
-			case c.refused == "" && !typed && (src.OwnerType == ownergraph.Int64) != c.isInt:
-				t.Errorf("%s: %q alone is of type %v", name, c.id, src.OwnerType)
-			}
-			got, _, err = owners("zoe", graphio.Options{})
-			refused := c.refused != "" || name == "folder" && c.isInt // the first records of two files
-			if refused != (err != nil) {
-				t.Errorf("%s: %q after a string: got %q, %v", name, c.id, got, err)
-			}
-			both := []string{"zoe", id}
-			slices.Sort(both)
-			got, _, err = owners("zoe", graphio.Options{OwnerType: "string"})
-			if err != nil || !slices.Equal(got, both) {
-				t.Errorf("%s: %q asked for as a string: got %q, %v", name, c.id, got, err)
+				id := given
+				if name == "g.tsv" {
+					id = strings.ReplaceAll(id, "\t", "\u00a0")
+				}
+				got, src, err := owners(defaults, given)
+				switch {
+				case refused && (err == nil || !strings.Contains(err.Error(), rule) || !strings.Contains(err.Error(), "--id-type string")):
+					t.Errorf("%s: %q alone: got %q, %v", name, id, got, err)
+				case !refused && (err != nil || !slices.Equal(got, []string{id})):
+					t.Errorf("%s: %q alone: got %q, %v", name, id, got, err)
+				case !refused && !typed && (src.OwnerType == ownergraph.Int64) != isInt:
+					t.Errorf("%s: %q alone is of type %v", name, id, src.OwnerType)
+				}
+				got, _, err = owners(defaults, "zoe", given)
+				if refused := refused || name == "folder" && isInt; refused != (err != nil) { // the first records of two files
+					t.Errorf("%s: %q after a string: got %q, %v", name, id, got, err)
+				}
+				both := []string{"zoe", id}
+				slices.Sort(both)
+				got, _, err = owners(graphio.Options{OwnerType: "string"}, "zoe", given)
+				if err != nil || !slices.Equal(got, both) {
+					t.Errorf("%s: %q asked for as a string: got %q, %v", name, id, got, err)
+				}
 			}
 		}
 	}
@@ -205,7 +200,7 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 		}
 		for name, text := range files {
 			for _, asked := range []bool{false, true} {
-				o, want := graphio.Options{}, c.auto
+				o, want := defaults, c.auto
 				if asked {
 					o.OwnerType, want = "string", c.strings
 				}

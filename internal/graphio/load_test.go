@@ -34,9 +34,7 @@ func TestLoad(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if g.Examples.Len() != 1500 || g.Owners.Len() != 7 || g.Edges() != 3000 {
 				t.Fatalf("%d examples, %d owners, %d edges", g.Examples.Len(), g.Owners.Len(), g.Edges())
 			}
@@ -48,7 +46,7 @@ func TestLoad(t *testing.T) {
 func TestLoadSingleOwners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list.csv")
 	must.Do(t, os.WriteFile(path, []byte("example_id\nx\ny\nx\n"), 0o600))
-	src := must.Get(graphio.Open(t.Context(), []string{path}, graphio.Options{}))(t)
+	src := must.Get(graphio.Open(t.Context(), []string{path}, defaults))(t)
 	g := must.Get(src.Load(t.Context()))(t)
 	if g.Owners.Len() != 2 || g.Owners.Format(1) != "y" || g.DuplicateEdges != 1 {
 		t.Errorf("%d owners, %d equal edges", g.Owners.Len(), g.DuplicateEdges)

@@ -155,9 +155,7 @@ func inEncoding(t *testing.T, c *rawColumn, n int) {
 		c.width = 8
 		values, err = e.EncodeFixedLenByteArray(nil, text, 8)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c.values = values; c.encoding == format.RLEDictionary {
 		c.dict, c.inDict = values, int32(n)
 		var places []uint32
@@ -304,7 +302,7 @@ func TestNullOwners(t *testing.T) {
 		if err != nil || ownerless != 3 || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %d without owners, %v", name, got, ownerless, err)
 		}
-		if got, _, _, err := read([]string{path}, graphio.Options{}); err == nil {
+		if got, _, _, err := read([]string{path}, defaults); err == nil {
 			t.Errorf("%s: not asked for: %q", name, got)
 		}
 	}
