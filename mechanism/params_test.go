@@ -14,10 +14,7 @@ func TestParams(t *testing.T) {
 	half := .5
 	// A chosen parameter is at least as good as a given one.
 	best := mechanism.Params{Kind: mechanism.KindBIFR, Steps: 64, Bands: 4, MinSep: 16}
-	problem, err := best.Problem(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problem := must.Get(best.Problem(nil))(t)
 	given := best
 	given.Gamma = &half
 	var loss [2]float64
@@ -29,7 +26,7 @@ func TestParams(t *testing.T) {
 		t.Errorf("the best γ has loss %v, ½ has %v", loss[0], loss[1])
 	}
 	var faults interface{ Unwrap() []error }
-	err = mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Workload: "prefix", Training: mechanism.Training{Momentum: .5}, Arity: -1, Stamps: 2}.Validate()
+	err := mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Workload: "prefix", Training: mechanism.Training{Momentum: .5}, Arity: -1, Stamps: 2}.Validate()
 	if !errors.As(err, &faults) || len(faults.Unwrap()) != 5 {
 		t.Errorf("got %v, want five faults", err)
 	}

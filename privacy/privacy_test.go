@@ -96,12 +96,9 @@ func TestCertify(t *testing.T) {
 // TestNotVerified: too little noise is refused, and what was tried counts in the next try.
 func TestNotVerified(t *testing.T) {
 	c := claim(t)
-	good, err := Certify(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(Certify(t.Context(), c, nil))(t)
 	c.NoiseMultiplier = 1.05 * good.NoiseMultiplier
-	_, err = Certify(t.Context(), c, func(ctx context.Context, protocol []byte, units [][]byte) ([][]byte, error) {
+	_, err := Certify(t.Context(), c, func(ctx context.Context, protocol []byte, units [][]byte) ([][]byte, error) {
 		sums, err := elsewhere(ctx, protocol, units)
 		for i, b := range sums { // as if every value were the largest
 			var e ledger.Entry
@@ -179,12 +176,9 @@ func TestOwnStrategy(t *testing.T) {
 
 // TestTooManyStates: bands and min-sep with too large a table are an error that says so.
 func TestTooManyStates(t *testing.T) {
-	strategy, err := mechanism.BSR(100, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strategy := must.Get(mechanism.BSR(100, 100))(t)
 	sampler := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.05, Steps: 100, MinSep: 10, WarmStart: true}}
-	_, err = Claim{Sampler: sampler, Strategy: strategy, Epsilon: 2, Delta: 1e-5}.Estimate(t.Context())
+	_, err := Claim{Sampler: sampler, Strategy: strategy, Epsilon: 2, Delta: 1e-5}.Estimate(t.Context())
 	must.Fail(t, "", "too many states")(err)
 }
 

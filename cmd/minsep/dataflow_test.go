@@ -110,9 +110,7 @@ func listing(t *testing.T, dir string) string {
 		names = append(names, name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strings.Join(names, " ")
 }
 

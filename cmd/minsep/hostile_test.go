@@ -80,9 +80,7 @@ func TestHostileDirectory(t *testing.T) {
 	other := strings.Replace(hostilePlan, `"epsilon": 2`, `"epsilon": 3`, 1)
 	err := errors.Join(os.WriteFile("graph.csv", []byte(graph.String()), 0o600), os.WriteFile("plan.json", []byte(hostilePlan), 0o600),
 		os.WriteFile("other.json", []byte(other), 0o600), stream.CreateKeyFile("key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h := hostile{t: t}
 	for _, args := range [][]string{{"run", "plan.json", "--quiet"}, {"run", "other.json", "--out", "other", "--quiet"}} {
 		if code, out := h.call(args...); code != 0 {
@@ -306,9 +304,7 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return append(cases, nameCases(".")...)
 }
 

@@ -96,9 +96,7 @@ func (p killedPlace) copy(from, to string) {
 		}
 		return errors.Join(os.WriteFile(target, b, info.Mode()), os.Chtimes(target, info.ModTime(), info.ModTime()))
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 }
 
 // killedCommands are those that write files, in an order in which each finds what it needs. After a

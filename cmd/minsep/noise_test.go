@@ -24,10 +24,7 @@ const killedRunID = "0123456789abcdef0123456789abcdef"
 // command runs minsep as a process of its own.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	bin, err := exec.LookPath("minsep") // the test binary under the command's name, put there by testscript.Main
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := must.Get(exec.LookPath("minsep"))(t) // the test binary under the command's name, put there by testscript.Main
 	return exec.Command(bin, args...)
 }
 
@@ -149,9 +146,7 @@ func notedFiles(t *testing.T, folder string) map[string]os.FileInfo {
 		if err == nil {
 			err = json.Unmarshal(b, &notes)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, f := range notes.Files {
 			name := filepath.Join(folder, f.Name)
 			found[name] = must.Get(os.Stat(name))(t)

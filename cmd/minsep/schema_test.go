@@ -176,9 +176,7 @@ func TestSchemasNameSchemes(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, into)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	var plan struct {
 		Properties struct {

@@ -38,9 +38,7 @@ func TestManyMissingFiles(t *testing.T) {
 	const files = 3000
 	run := t.TempDir()
 	params, digest, err := manifest.Params(map[string]int{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for folder, format := range map[string]string{
 		manifest.BoundedFolder: manifest.BoundedFormat, manifest.StrategyFolder: manifest.StrategyFormat, manifest.BatchesFolder: manifest.BatchesFormat,
 		manifest.NoiseFolder: manifest.NoiseFormat,
@@ -74,9 +72,7 @@ func TestManyMissingFiles(t *testing.T) {
 func TestForeignValuesAreCut(t *testing.T) {
 	run, long := t.TempDir(), strings.Repeat("é", 200_000)
 	params, digest, err := manifest.Params(map[string]int{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := must.Get(json.Marshal(manifest.Index{Format: long, Version: manifest.Version, Params: params, ParamsSHA256: digest}))(t)
 	for _, at := range []string{"", manifest.BatchesFolder, manifest.NoiseFolder} {
 		dir := filepath.Join(run, at)

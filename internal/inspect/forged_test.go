@@ -41,9 +41,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 			proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
 		}
 		thresholds, samples, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Samples(0.8*delta, bounds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(epsilons) > 1 && thresholds.FailureProbability == 0 {
 			thresholds.Verify = 0.8 * delta // and leaves room for the failures of other points
 		}

@@ -33,14 +33,11 @@ func twoPools(t *testing.T, change func(rows *ownergraph.Rows, s *ownergraph.Sum
 	rows, told := bounded.Rows(), bounded.Summary
 	change(rows, &told)
 	run := t.TempDir()
-	stage, err := manifest.Begin(filepath.Join(run, manifest.BoundedFolder), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := must.Get(manifest.Begin(filepath.Join(run, manifest.BoundedFolder), false))(t)
 	ix := manifest.Index{Format: manifest.BoundedPoolsFormat}
-	if ix.Params, ix.ParamsSHA256, err = manifest.Params(bound); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	ix.Params, ix.ParamsSHA256, err = manifest.Params(bound)
+	must.Do(t, err)
 	ix.Facts, _ = json.Marshal(told)
 	f := must.Get(stage.Write(manifest.BoundedPartName(0), func(w io.Writer) error {
 		b := manifest.NewBoundedWriter(w, ownergraph.Int64, ownergraph.Int64, true)

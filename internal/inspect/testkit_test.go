@@ -56,9 +56,7 @@ func (c kitCase) directory(t *testing.T) string {
 			to := filepath.Join(dir, name)
 			return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o644))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return dir
 }
@@ -194,9 +192,7 @@ func writeKit(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(b, &p)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		change(&p)
 		forge(kitCase{Name: name, Base: "proven", Verdict: StateBroken, Check: check, Why: why}, &p, zeros)
 	}

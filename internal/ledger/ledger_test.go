@@ -20,9 +20,7 @@ import (
 func protocol(t testing.TB) *accounting.Protocol {
 	t.Helper()
 	th, samples, err := accounting.Claim{Delta: 0.1}.Samples(0.08, []float64{0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &accounting.Protocol{
 		Format: 1, CodeVersion: "test", KernelID: "toy",
 		Run: accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 1, Steps: 1, MinSep: 1}},

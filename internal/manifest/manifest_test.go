@@ -25,15 +25,11 @@ func text(s string) func(io.Writer) error {
 // publish writes a small finished folder.
 func publish(t *testing.T, dir string) *Index {
 	t.Helper()
-	s, err := Begin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Begin(dir, true))(t)
 	ix := Index{Format: "test/1", RunID: stream.RunID{1}}
+	var err error
 	ix.Params, ix.ParamsSHA256, err = Params(map[string]int{"steps": 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"strategy.json", "rows-00000-of-00001.npy"} {
 		f := must.Get(s.Write(name, text("hello "+name)))(t)
 		ix.Files = append(ix.Files, f)

@@ -47,9 +47,7 @@ func TestBatchesOfOwners(t *testing.T) {
 	b, err := writeOwnerShards(t, OwnerBatchesFormat, 5,
 		ownerShard{[]int64{0, 3, 3}, []int64{7, 9, 40}, []int64{0, 2, 3}},
 		ownerShard{[]int64{0, 1, 1, 5}, []int64{1, 0, 99, sampling.PadRow, sampling.PadRow}, []int64{0, 1, 3, 5}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	type batch struct {
 		Rows []int64
 		Ends []int

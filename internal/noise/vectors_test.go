@@ -39,9 +39,7 @@ func (v *vector) fill(t *testing.T) {
 		} else {
 			v.Rounded, err = dst, g.Fill64(dst)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	var b [stream.RootSize]byte
 	for i := range b { // as in testRoot

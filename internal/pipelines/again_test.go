@@ -53,9 +53,7 @@ func (d directory) run(ctx context.Context, examples int64, how pipelines.Settin
 
 func (d directory) must(r pipelines.RunResult, err error) pipelines.RunResult {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	return r
 }
 
@@ -72,9 +70,7 @@ func (d directory) files() map[string]string {
 		all[name] = string(b)
 		return err
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	return all
 }
 

@@ -21,15 +21,12 @@ func TestBoundOfAChangedGraph(t *testing.T) {
 	graph, key := filepath.Join(dir, "g.csv"), filepath.Join(dir, "key")
 	must.Do(t, os.WriteFile(graph, []byte("1,2\n3,4\n"), 0o600))
 	must.Do(t, stream.CreateKeyFile(key))
-	source, err := graphio.Open(context.Background(), []string{graph}, graphio.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(graphio.Open(context.Background(), []string{graph}, graphio.Options{}))(t)
 	b := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}, Stamp: source.Stamp()}
 	o := pipelines.Options{Out: filepath.Join(dir, "run"), KeyFile: key, DryRun: true}
 	must.Get(b.Run(context.Background(), o))(t)
 	must.Do(t, os.WriteFile(graph, []byte("1,2\n3,4\n5,6\n"), 0o600))
-	_, err = b.Run(context.Background(), o)
+	_, err := b.Run(context.Background(), o)
 	if _, isFault := errors.AsType[*graphio.Fault](err); !isFault || !strings.Contains(err.Error(), "--graph "+graph+": the graph was changed") {
 		t.Errorf("got %v", err)
 	}

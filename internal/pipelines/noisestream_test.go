@@ -108,9 +108,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(file, bytes.Replace(b, []byte("clip_norm"), []byte("CLIP_NORM"), 1), 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		},
 		"run.json, which would name that run, is missing": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			must.Do(t, os.Remove(filepath.Join(o.Out, "run.json")))

@@ -44,20 +44,15 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	}
 	must.Get(pipelines.RunPlan(t.Context(), plan, pipelines.Options{}, pipelines.Settings{}))(t)
 	folder := filepath.Join(out, manifest.BatchesFolder)
-	batches, err := manifest.OpenBatches(t.Context(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	batches := must.Get(manifest.OpenBatches(t.Context(), folder))(t)
 	var truth uint
-	err = batches.Each(context.Background(), func(step int, rows []int64, _ []int) error {
+	err := batches.Each(context.Background(), func(step int, rows []int64, _ []int) error {
 		for _, r := range rows {
 			truth |= 1 << (step*recoverExamples + int(r))
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 
 	known := *batches.Index // all but files and secret is public, or follows from what is
 	known.Files, known.Secret = nil, nil
@@ -141,9 +136,7 @@ func publicFiles(t *testing.T, out string) (paths []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return paths
 }
 

@@ -23,13 +23,9 @@ func TestData(t *testing.T) {
 	data := func(text string, perOwner []int, periods func(int64) int) ([]Population, *Pools) {
 		must.Do(t, os.WriteFile(file, []byte("example_id,owner_id\n"+text), 0o600))
 		graph, _, err := Load(t.Context(), []string{file}, graphio.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		list, pools, err := Data(t.Context(), graph, perOwner, periods)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return list, pools
 	}
 	shared := "" // 60 examples with two owners each, of 18
@@ -66,10 +62,7 @@ func TestPlanOfPools(t *testing.T) {
 		Steps:       60, BatchSizes: []float64{125}, Epsilon: 4, Delta: 1e-5, Objective: RMSE,
 		Schemes: []string{"rotation", "epoch-min-sep"}, Kinds: []string{mechanism.KindIdentity, mechanism.KindBSR},
 	}
-	out, err := r.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(r.Plan(t.Context()))(t)
 	kinds := map[string]bool{}
 	for _, row := range out.Rows {
 		if row.Scheme.Scheme != "rotation" {
@@ -94,8 +87,8 @@ func TestPlanOfPools(t *testing.T) {
 		t.Errorf("strategies %v", kinds)
 	}
 	r.Unit = accounting.UnitExample
-	if out, err = r.Plan(t.Context()); err != nil || slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.Pools > 0 }) {
-		t.Errorf("single examples are protected without pools: %v", err)
+	if out = must.Get(r.Plan(t.Context()))(t); slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.Pools > 0 }) {
+		t.Error("single examples are protected without pools")
 	}
 }
 

@@ -99,9 +99,7 @@ func TestLimits(t *testing.T) {
 		if errors.Is(err, ErrNone) { // takes more than half of δ
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		cut := out.Rows[0]
 		want := must.Get(calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow))(t)
 		if cut.Truncation < .05 || math.Abs(cut.Noise.Multiplier/want.Multiplier-1) > 1e-3 || cut.Noise.Multiplier < 1.002*free.Noise.Multiplier || cut.Scheme.MaxBatchSize != r.MaxBatchSize {

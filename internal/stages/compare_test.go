@@ -146,10 +146,7 @@ func fieldsOf(t reflect.Type) func(yield func(jsonField) bool) {
 
 // changed is a plan with another value of a field, if such a plan is valid.
 func changed(t *testing.T, p Plan, path string) (other Plan, valid bool) {
-	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(p))(t)
 	var all map[string]any
 	must.Do(t, json.Unmarshal(b, &all))
 	group, name, nested := strings.Cut(path, ".")
@@ -173,7 +170,7 @@ func changed(t *testing.T, p Plan, path string) (other Plan, valid bool) {
 	}
 	at[name] = value
 	b = must.Get(json.Marshal(all))(t)
-	other, err = ParsePlan(path, b)
+	other, err := ParsePlan(path, b)
 	return other, err == nil && other.Validate() == nil
 }
 

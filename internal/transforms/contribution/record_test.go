@@ -46,9 +46,7 @@ func TestToOneWorker(t *testing.T) {
 	if err == nil {
 		err = f.FinishBundle(take, counts)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if s.Len() != examples || passed > packed.ChunkSize+300 {
 		t.Errorf("%d ownerships for %d memberships, %d bytes passed on", s.Len(), examples, passed)
 	}

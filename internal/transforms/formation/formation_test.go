@@ -104,9 +104,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	dir := filepath.Join(t.TempDir(), "batches")
 	stage := must.Get(manifest.Begin(dir, true))(t)
 	params, sum, err := manifest.Params(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := formation.Config{Spec: spec, Examples: tb.n, Pools: tb.pools}
 	c.Shards, c.Buckets, c.Names = h.shards, h.buckets, h.names
 	c.Key = keyref.Ref{KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum}
@@ -193,9 +191,7 @@ func randomTable(seed uint64, n, owners int) table {
 func keyOf(t testing.TB, spec sampling.Spec, purpose string) stream.Key {
 	root := must.Get(stream.ReadKeyFile(keyFile))(t)
 	_, sum, err := manifest.Params(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return root.Key(stream.RunID{1}, sum, "formation").Sub(purpose)
 }
 

@@ -116,10 +116,7 @@ func TestManyRows(t *testing.T) {
 			rows.Examples.AppendInt(id)
 			rows.Copies, rows.Ends = append(rows.Copies, 1), append(rows.Ends, 0)
 		}
-		encoded, err := rows.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(rows.AppendBinary(nil))(t)
 		var events [][]byte
 		f, resolved := &drawTableFn{}, sideInput(t, c)
 		emit := func(_ uint32, b []byte) { events = append(events, b) }
@@ -132,7 +129,7 @@ func TestManyRows(t *testing.T) {
 			*b, events = events[0], events[1:]
 			return true
 		}
-		err = Assemble(t.Context(), c, 0, next, 1000, func(p *Part) error {
+		err := Assemble(t.Context(), c, 0, next, 1000, func(p *Part) error {
 			batches[i] = append(batches[i], -1)
 			for j, row := range p.Rows {
 				batches[i] = append(batches[i], row-from)

@@ -20,10 +20,7 @@ func TestKeyIsTheRootsOwn(t *testing.T) {
 	for _, uri := range []string{path, "file://" + path} {
 		ref := keyref.Ref{KeyURI: uri, RunID: run, Params: params}
 		must.Do(t, ref.Validate())
-		b, err := json.Marshal(ref) // as it travels in a pipeline
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(ref))(t) // as it travels in a pipeline
 		var back keyref.Ref
 		if err := json.Unmarshal(b, &back); err != nil || back != ref {
 			t.Fatalf("%s came back as %+v, %v", b, back, err)

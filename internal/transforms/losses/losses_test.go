@@ -49,12 +49,9 @@ func newLedger(t testing.TB, p *accounting.Protocol) *ledger.Ledger {
 func sum(t testing.TB, runner string, c Config, units []ledger.Unit) error {
 	t.Helper()
 	p, s := beam.NewPipelineWithRoot()
-	list, err := Create(s, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(Create(s, units))(t)
 	must.Get(Sum(s, c, list))(t)
-	_, err = beam.Run(context.Background(), runner, p)
+	_, err := beam.Run(context.Background(), runner, p)
 	return err
 }
 
@@ -103,9 +100,7 @@ func TestAnyCut(t *testing.T) {
 func TestPlainUnits(t *testing.T) {
 	p, _ := protocol(t)
 	th, samples, err := accounting.Claim{Delta: 0.05}.Samples(0.04, []float64{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Points = []accounting.Point{{Epsilon: 1, Delta: 0.05, Thresholds: th}}
 	p.KernelID = montecarlo.KernelID()
 	p.Candidates = []accounting.Candidate{{NoiseMultiplier: 1.6}}

@@ -151,10 +151,7 @@ func chunkRange(_ context.Context, first int, emit func(uint32, []byte)) error {
 // writeTable writes the table from chunks in some order and opens it.
 func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	t.Helper()
-	stage, err := manifest.Begin(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := must.Get(manifest.Begin(dir, false))(t)
 	var firsts []int
 	for first := 0; first < tableRows; first += 100 {
 		firsts = append(firsts, first)
@@ -166,10 +163,9 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	manifestio.Collect(s, dir, "collected", manifestio.WriteBounded(s, dir, t.TempDir(), ownergraph.String, ownergraph.Int64, false, rows))
 	must.Do(t, ptest.Run(p))
 	ix := manifest.Index{Format: manifest.BoundedFormat}
+	var err error
 	ix.Params, ix.ParamsSHA256, err = manifest.Params(struct{}{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ix.Facts = must.Get(json.Marshal(ownergraph.Summary{Kept: tableRows}))(t)
 	ix.Files = must.Get(manifestio.CollectedFiles(dir, "collected"))(t)
 	must.Do(t, stage.Publish(ix))
@@ -194,10 +190,7 @@ func boundedTable(t *testing.T) *ownergraph.Bounded {
 			bounded.Copies[len(bounded.Copies)-1] = 0
 		}
 	}
-	var err error
-	if bounded.Graph, err = ownergraph.New(&edges); err != nil {
-		t.Fatal(err)
-	}
+	bounded.Graph = must.Get(ownergraph.New(&edges))(t)
 	return bounded
 }
 

@@ -104,9 +104,7 @@ func readShard(t testing.TB, c Config, shard int, all []float64) {
 					row[j] = float64(v)
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 }
