@@ -91,28 +91,28 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func TestReadStrategyRefuses(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{`{"version":2,"kind":"identity","steps":1,"toeplitz":[1]}`, "version 2"},
-		{`{"kind":"identity","steps":1,"toeplitz":[1]}`, "version 0"},
-		{`{"version":1,"kind":"identity","steps":1,"toeplitz":[1],"sigma":1}`, "unknown field"},
-		{`{"version":1,"kind":"identity","steps":1,"toeplitz":[1]} x`, "invalid character"},
-		{"\x8fkey", "strategy: not JSON: it begins with neither { nor ["},
-		{`{"version":1,"kind":"magic","steps":1,"toeplitz":[1]}`, "known kind"},
-		{`{"version":1,"kind":"toeplitz","steps":1,"toeplitz":[1,2]}`, "must have 1"},
-		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[0,2]}`, "above 0"},
-		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1e999]}`, "1e999"},
-		{`{"version":1,"kind":"toeplitz","steps":3000000000,"toeplitz":[1]}`, "must be 1 to 16777216"},
-		{`{"version":1,"kind":"toeplitz","steps":3}`, "exactly one"},
-		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1],"columns":[[1],[1],[1]]}`, "exactly one"},
-		{`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1],[1,1]]}`, "must have 1"},
-		{`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1]]}`, "as many as the steps"},
-		{`{"version":1,"kind":"blt","steps":3,"blt":{"scales":[1],"decays":[1]}}`, "[0, 1)"},
-		{`{"version":1,"kind":"blt","steps":3,"blt":{"scales":[1],"decays":[]}}`, "must have 0"},
-		{`{"version":1,"kind":"toeplitz","steps":200,"toeplitz":[1,3]}`, "unstable"},
-		{`{"version":1,"kind":"bisr","steps":200,"inverse_toeplitz":[1,3]}`, "unstable"},
+	for text, want := range map[string]string{
+		`{"version":2,"kind":"identity","steps":1,"toeplitz":[1]}`:           "version 2",
+		`{"kind":"identity","steps":1,"toeplitz":[1]}`:                       "version 0",
+		`{"version":1,"kind":"identity","steps":1,"toeplitz":[1],"sigma":1}`: "unknown field",
+		`{"version":1,"kind":"identity","steps":1,"toeplitz":[1]} x`:         "invalid character",
+		"\x8fkey": "strategy: not JSON: it begins with neither { nor [",
+		`{"version":1,"kind":"magic","steps":1,"toeplitz":[1]}`:                            "known kind",
+		`{"version":1,"kind":"toeplitz","steps":1,"toeplitz":[1,2]}`:                       "must have 1",
+		`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[0,2]}`:                       "above 0",
+		`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1e999]}`:                     "1e999",
+		`{"version":1,"kind":"toeplitz","steps":3000000000,"toeplitz":[1]}`:                "must be 1 to 16777216",
+		`{"version":1,"kind":"toeplitz","steps":3}`:                                        "exactly one",
+		`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1],"columns":[[1],[1],[1]]}`: "exactly one",
+		`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1],[1,1]]}`:                 "must have 1",
+		`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1]]}`:                       "as many as the steps",
+		`{"version":1,"kind":"blt","steps":3,"blt":{"scales":[1],"decays":[1]}}`:           "[0, 1)",
+		`{"version":1,"kind":"blt","steps":3,"blt":{"scales":[1],"decays":[]}}`:            "must have 0",
+		`{"version":1,"kind":"toeplitz","steps":200,"toeplitz":[1,3]}`:                     "unstable",
+		`{"version":1,"kind":"bisr","steps":200,"inverse_toeplitz":[1,3]}`:                 "unstable",
 	} {
-		_, err := mechanism.ReadStrategy(strings.NewReader(c.text))
-		must.Fail(t, c.text, c.want)(err)
+		_, err := mechanism.ReadStrategy(strings.NewReader(text))
+		must.Fail(t, text, want)(err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"testing"
 
 	"minsep/internal/must"
@@ -142,32 +141,19 @@ func TestParamsOfOwners(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, jsonOf(t, spec), jsonOf(t, want))
 		}
 	}
-	for _, c := range []struct {
-		p    sampling.Params
-		want string
-	}{
-		{sampling.Params{Sample: "owners"}, "examples per owner 0: must be from 1 to"},
-		{sampling.Params{Sample: "owners", ExamplesPerOwner: -1}, "examples per owner -1: must be from 1 to"},
-		{sampling.Params{Sample: "users", ExamplesPerOwner: 1}, `sample "users": must be examples or owners`},
-		{sampling.Params{ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
-		{sampling.Params{Sample: "examples", ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
-		{sampling.Params{Scheme: "cyclic-poisson", Sample: "owners", ExamplesPerOwner: 2}, "needs secret-partition"},
-		{sampling.Params{Sample: "owners", ExamplesPerOwner: 2, BatchSize: 300}, "must be at most 250, the largest feasible: owners / min-sep = 1000 / 4"},
-		{sampling.Params{Scheme: "poisson", Sample: "owners", ExamplesPerOwner: 2, BatchSize: 1e-14}, "makes an owner take part with probability"},
+	for change, want := range map[string]string{
+		`{"sample": "owners"}`:                                                                                  "examples per owner 0: must be from 1 to",
+		`{"sample": "owners", "examples_per_owner": -1}`:                                                        "examples per owner -1: must be from 1 to",
+		`{"sample": "users", "examples_per_owner": 1}`:                                                          `sample "users": must be examples or owners`,
+		`{"examples_per_owner": 2}`:                                                                             "examples per owner 2: needs sample owners",
+		`{"sample": "examples", "examples_per_owner": 2}`:                                                       "examples per owner 2: needs sample owners",
+		`{"scheme": "cyclic-poisson", "sample": "owners", "examples_per_owner": 2}`:                             "needs secret-partition",
+		`{"sample": "owners", "examples_per_owner": 2, "batch_size": 300}`:                                      "must be at most 250, the largest feasible: owners / min-sep = 1000 / 4",
+		`{"scheme": "poisson", "min_sep": 0, "sample": "owners", "examples_per_owner": 2, "batch_size": 1e-14}`: "makes an owner take part with probability",
 	} {
-		if c.p.Scheme == "" {
-			c.p.Scheme = "b-min-sep"
-		}
-		if c.p.Scheme != "poisson" {
-			c.p.MinSep = 4
-		}
-		c.p.Steps = 40
-		if c.p.BatchSize == 0 {
-			c.p.BatchSize = 10
-		}
-		if _, err := c.p.Spec(population); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: got %v, want %q", c.p, err, c.want)
-		}
+		p := sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 10}
+		must.Do(t, json.Unmarshal([]byte(change), &p))
+		must.Fail(t, change, want)(p.Spec(population))
 	}
 	var fault *sampling.InfeasibleError
 	_, err := sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 300, Sample: "owners", ExamplesPerOwner: 2}.Spec(population)

@@ -50,8 +50,8 @@ func TestDataflow(t *testing.T) {
 	secrets := secretsOf(t, key)
 	before := listing(t, dir)
 
-	form := func(from, scheme string, more ...string) []string {
-		return append([]string{"form", from, bounded, "--scheme", scheme, "--steps", "40", "--min-sep", "4", "--key", key}, more...)
+	form := func(scheme string, more ...string) []string {
+		return append([]string{"form", "--bounded", bounded, "--scheme", scheme, "--steps", "40", "--min-sep", "4", "--key", key}, more...)
 	}
 	jobs := map[string]struct {
 		args  []string
@@ -59,13 +59,13 @@ func TestDataflow(t *testing.T) {
 	}{
 		"bound":                 {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key}, []string{"minsep.BoundGraph/manifestio.ReadGraph", "minsep.BoundGraph/contribution.Bound/contribution.ownerFn", "manifestio.WriteBounded"}},
 		"bound, neighbourhoods": {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--max-neighborhood", "5", "--duplicates", "--key", key}, []string{"minsep.BoundGraph/contribution.Bound/contribution.rowsFn", "manifestio.Collect collected-files.json"}},
-		"b-min-sep":             {form("--bounded", "b-min-sep", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.drawTableFn"}},
-		"b-min-sep, truncated":  {form("--bounded", "b-min-sep", "--batch-size", "3", "--max-batch-size", "5"), nil},
-		"poisson":               {form("--bounded", "poisson", "--prob", "0.1", "--min-sep", "1"), nil},
-		"balls-in-bins":         {form("--bounded", "balls-in-bins"), nil},
-		"cyclic-poisson":        {form("--bounded", "cyclic-poisson", "--prob", "0.1"), nil},
-		"multi-owner":           {form("--bounded", "multi-owner", "--prob", "0.1"), []string{"minsep.SampleBatches/formation.Table/exclude/formation.excludeFn"}},
-		"fixed":                 {form("--bounded", "fixed", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.fixedTableFn"}},
+		"b-min-sep":             {form("b-min-sep", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.drawTableFn"}},
+		"b-min-sep, truncated":  {form("b-min-sep", "--batch-size", "3", "--max-batch-size", "5"), nil},
+		"poisson":               {form("poisson", "--prob", "0.1", "--min-sep", "1"), nil},
+		"balls-in-bins":         {form("balls-in-bins"), nil},
+		"cyclic-poisson":        {form("cyclic-poisson", "--prob", "0.1"), nil},
+		"multi-owner":           {form("multi-owner", "--prob", "0.1"), []string{"minsep.SampleBatches/formation.Table/exclude/formation.excludeFn"}},
+		"fixed":                 {form("fixed", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.fixedTableFn"}},
 		"numbered examples":     {[]string{"form", "--examples", "300", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--key", key}, []string{"minsep.SampleBatches/formation.Range/formation.drawRangeFn"}},
 		"account": {[]string{"account", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--examples", "300", "--bands", "4", "--epsilon", "2", "--delta", "1e-3", "--samples", "10000"},
 			[]string{"losses.Sum/losses.sumFn"}},

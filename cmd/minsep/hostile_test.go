@@ -41,19 +41,16 @@ const hostilePlan = `{
 }`
 
 // hostileCommands read the run directory each in its own way, and write nothing in it.
-var hostileCommands = [][]string{
-	{"inspect", "run"},
-	{"run", "plan.json"},
-	{"run", "plan.json", "--again", "next", "--dry-run"},
-	{"report", "run", "--out", "page.html"},
-	{"inspect", "run", "--json", "--show-secret"},
-	{"inspect", "run", "--verbose"},
-	{"compose", "run"},
-	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "10", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
-	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "16", "--min-sep", "4", "--batch-size", "4", "--strategy", "run/strategy/strategy.json",
-		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
-	{"noise", "--files", "--strategy", "run/strategy/strategy.json", "--noise-multiplier", "9", "--steps", "16", "--coordinates", "10", "--key", "key", "--out", "run", "--dry-run"},
-}
+var hostileCommands = strings.Split(`inspect run
+run plan.json
+run plan.json --again next --dry-run
+report run --out page.html
+inspect run --json --show-secret
+inspect run --verbose
+compose run
+form --bounded run --scheme poisson --steps 10 --prob 0.1 --key key --out other --dry-run
+account --bounded run --scheme fixed --steps 16 --min-sep 4 --batch-size 4 --strategy run/strategy/strategy.json --epsilon 2 --delta 1e-3 --out run --dry-run
+noise --files --strategy run/strategy/strategy.json --noise-multiplier 9 --steps 16 --coordinates 10 --key key --out run --dry-run`, "\n")
 
 // hostileMemory is what a command may allocate on a directory whose honest form takes some MiB, all
 // its life long.
@@ -241,9 +238,9 @@ func (h *hostile) try(c hostileCase, turn int) {
 	default:
 		h.t.Errorf("%s: inspect ends with %d: %s", c.name, code, verdict)
 	}
-	args := hostileCommands[1+turn%(len(hostileCommands)-1)]
+	args := strings.Fields(hostileCommands[1+turn%(len(hostileCommands)-1)])
 	if c.names != "" {
-		args = hostileCommands[1]
+		args = strings.Fields(hostileCommands[1])
 	}
 	before := listingOf("run")
 	switch code, out := h.call(args...); {

@@ -40,9 +40,9 @@ func testLogs(t *testing.T, runner string) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var logs bytes.Buffer
-	run := func(code int, args ...string) {
+	run := func(code int, args string) {
 		t.Helper()
-		c := command(t, append(args, "--runner", runner, "--log-level", "debug", "--log-format", "json")...)
+		c := command(t, strings.Fields(args+" --log-level debug --log-format json --runner "+runner)...)
 		var stderr bytes.Buffer
 		c.Dir, c.Stderr = dir, &stderr
 		if got := exitOf(c.Run()); got != code {
@@ -53,10 +53,10 @@ func testLogs(t *testing.T, runner string) {
 		}
 		stderr.WriteTo(&logs)
 	}
-	form := func(scheme string, more ...string) {
+	form := func(scheme string) {
 		t.Helper()
 		must.Do(t, os.RemoveAll(filepath.Join(dir, "run", "batches")))
-		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id=" + killedRunID, "--key", "key", "--out", "run"}, more...)...)
+		run(0, "form --bounded run --steps 64 --key key --out run --run-id="+killedRunID+" --scheme "+scheme)
 		secret := realized(t, filepath.Join(dir, "run"))
 		for _, size := range secret {
 			if regexp.MustCompile(`(^|[^0-9.])` + size + `([^0-9.]|$)`).Match(logs.Bytes()) {
@@ -64,14 +64,14 @@ func testLogs(t *testing.T, runner string) {
 			}
 		}
 	}
-	run(0, "bound", "--graph", "graph.csv", "--max-per-owner", "1", "--key", "key", "--out", "run", "--run-id="+killedRunID)
-	run(2, "bound", "--graph", "faulty.csv", "--max-per-owner", "1", "--key", "key", "--out", "other")
-	form("b-min-sep", "--min-sep", "4", "--batch-size", "20")
-	form("multi-owner", "--min-sep", "4", "--batch-size", "20")
-	form("fixed", "--min-sep", "4", "--batch-size", "20")
-	form("poisson", "--prob", "0.01", "--max-batch-size", "12")
-	run(0, "run", "plan.json")
-	run(2, "account", "--scheme", "b-min-sep", "--steps", "64", "--min-sep", "4", "--batch-size", "20", "--bounded", "run", "--bands", "4", "--epsilon", "2", "--delta", "1e-3", "--out", "whole")
+	run(0, "bound --graph graph.csv --max-per-owner 1 --key key --out run --run-id="+killedRunID)
+	run(2, "bound --graph faulty.csv --max-per-owner 1 --key key --out other")
+	form("b-min-sep --min-sep 4 --batch-size 20")
+	form("multi-owner --min-sep 4 --batch-size 20")
+	form("fixed --min-sep 4 --batch-size 20")
+	form("poisson --prob 0.01 --max-batch-size 12")
+	run(0, "run plan.json")
+	run(2, "account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --bounded run --bands 4 --epsilon 2 --delta 1e-3 --out whole")
 
 	for line := range bytes.Lines(logs.Bytes()) {
 		var entry struct{ Level, Msg, Time string }

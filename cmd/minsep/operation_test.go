@@ -102,14 +102,13 @@ var slow = []struct {
 	args  []string
 }{
 	{"bound", "run/lock", "the same command begins again",
-		[]string{"bound", "--graph", "graph.tsv", "--header", "no", "--max-per-owner", "1", "--key", "key", "--out", "run"}},
+		strings.Fields("bound --graph graph.tsv --header no --max-per-owner 1 --key key --out run")},
 	{"form", "run/lock", "the same command begins again",
-		[]string{"form", "--examples", "3000000", "--scheme", "b-min-sep", "--steps", "20000", "--min-sep", "4", "--batch-size", "3000", "--key", "key", "--out", "run"}},
+		strings.Fields("form --examples 3000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 3000 --key key --out run")},
 	{"account", "run/ledger/protocol.json", "goes on from there",
-		[]string{"account", "--scheme", "b-min-sep", "--steps", "64", "--min-sep", "4", "--batch-size", "20", "--examples", "3000", "--bands", "4",
-			"--epsilon", "2", "--delta", "1e-3", "--samples", "100000000", "--out", "run"}},
+		strings.Fields("account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 100000000 --out run")},
 	{"noise", "run/noise", "goes on from there",
-		[]string{"noise", "--files", "--strategy", "strategy.json", "--noise-multiplier", "2", "--steps", "64", "--coordinates", "20000000", "--key", "key", "--out", "run"}},
+		strings.Fields("noise --files --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 20000000 --key key --out run")},
 	{"run", "run/ledger/protocol.json", "goes on from there", []string{"run", "plan.json"}},
 }
 
@@ -170,7 +169,7 @@ func TestLocked(t *testing.T) {
 	account := slow[2]
 	first, _ := p.start(append(account.args, "--quiet")...)
 	p.waitFor(account.file)
-	bound := []string{"bound", "--graph", "graph.tsv", "--header", "no", "--max-per-owner", "1", "--key", "key", "--out", "run", "--quiet"}
+	bound := strings.Fields("bound --graph graph.tsv --header no --max-per-owner 1 --key key --out run --quiet")
 	for _, args := range [][]string{bound, account.args, {"run", "plan.json"}, slow[3].args} {
 		c, stderr := p.start(args...)
 		if got := exitOf(c.Wait()); got != exitUsage || !strings.Contains(stderr.String(), "run directory run: another minsep command is writing there") {

@@ -38,21 +38,21 @@ func examplesOnly(t *testing.T) map[string]string {
 func TestHiveFolders(t *testing.T) {
 	for name, text := range examplesOnly(t) {
 		for _, c := range []struct {
-			folders [2]string
-			owners  [2]string
-			o       graphio.Options
-			path    string
+			folders, owners string // two, with a bar between them
+			o               graphio.Options
+			path            string
 		}{
-			{[2]string{"owner_id=3", "owner_id=-4"}, [2]string{"3", "-4"}, defaults, ""},
-			{[2]string{"date=2024-01-01/owner_id=3", "owner_id=4/date=2024-01-01"}, [2]string{"3", "4"}, defaults, ""},
-			{[2]string{"owner_id=ada%2Flove%20lace", "owner_id=%E4%B8%96"}, [2]string{"ada/love lace", "世"}, defaults, ""},
-			{[2]string{"author=3", "author=4"}, [2]string{"3", "4"}, graphio.Options{OwnerColumn: "author"}, ""},
-			{[2]string{"owner_id=3", "owner_id=4"}, [2]string{"3", "4"}, defaults, "owner_id=*"},
-			{[2]string{"owner_id=007", "owner_id=7"}, [2]string{"007", "7"}, graphio.Options{OwnerType: "string"}, "*/*"},
+			{"owner_id=3|owner_id=-4", "3|-4", defaults, ""},
+			{"date=2024-01-01/owner_id=3|owner_id=4/date=2024-01-01", "3|4", defaults, ""},
+			{"owner_id=ada%2Flove%20lace|owner_id=%E4%B8%96", "ada/love lace|世", defaults, ""},
+			{"author=3|author=4", "3|4", graphio.Options{OwnerColumn: "author"}, ""},
+			{"owner_id=3|owner_id=4", "3|4", defaults, "owner_id=*"},
+			{"owner_id=007|owner_id=7", "007|7", graphio.Options{OwnerType: "string"}, "*/*"},
 		} {
-			dir := tree(t, map[string]string{c.folders[0] + "/" + name: text, c.folders[1] + "/" + name: text})
+			first, second, _ := strings.Cut(c.folders, "|")
+			dir := tree(t, map[string]string{first + "/" + name: text, second + "/" + name: text})
 			var want []edge
-			for _, o := range c.owners {
+			for o := range strings.SplitSeq(c.owners, "|") {
 				want = append(want, edge{"x1", o}, edge{"x2", o})
 			}
 			got, src, _, err := read([]string{filepath.Join(dir, c.path)}, c.o)

@@ -74,23 +74,24 @@ func TestRestartingIDs(t *testing.T) {
 		return text
 	}
 	file := func(name string, e []edge) string { return string(formats[name](graph{true, false, e})) }
+	fromZero := file("header.csv", rows(0, 1))
 	for _, c := range []struct {
 		about  string
 		files  map[string]string
 		o      graphio.Options
 		warned bool
 	}{
-		{"CSV", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, defaults, true},
+		{"CSV", map[string]string{"1.csv": fromZero, "2.csv": fromZero}, defaults, true},
 		{"from 1, in two formats", map[string]string{"1.ndjson": file("list.ndjson", rows(1, 1)), "2.parquet": file("edges.parquet", rows(1, 1)), "3.csv": "example_id,owner_id\n9,o\n"}, defaults, true},
 		{"a file beside one that is shuffled", map[string]string{"1.csv": "example_id,owner_id\n2,o\n0,o\n1,o\n", "2.csv": "example_id,owner_id\n0,o\n0,p\n1,o\n"}, defaults, true},
 		{"shuffled, and longer than a batch", map[string]string{"1.csv": file("header.csv", shuffled), "2.parquet": file("edges.parquet", shuffled)}, defaults, true},
 		{"named rows", map[string]string{"1.csv": named("row"), "2.csv": named("row")}, defaults, true},
 		{"rows of other names", map[string]string{"1.csv": named("a"), "2.csv": named("b")}, defaults, false},
 		{"integers as strings", map[string]string{"1.parquet": file("edges.parquet", rows(0, 1)), "2.parquet": file("edges.parquet", rows(0, 1))}, graphio.Options{ExampleType: "string"}, true},
-		{"one goes on", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(6000, 1))}, defaults, false},
+		{"one goes on", map[string]string{"1.csv": fromZero, "2.csv": file("header.csv", rows(6000, 1))}, defaults, false},
 		{"parts of one numbering", map[string]string{"1.csv": file("header.csv", rows(0, 2)), "2.csv": file("header.csv", rows(1, 2))}, defaults, false},
-		{"numbered by us", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, graphio.Options{RowIDs: true}, false},
-		{"one file", map[string]string{"1.csv": file("header.csv", rows(0, 1))}, defaults, false},
+		{"numbered by us", map[string]string{"1.csv": fromZero, "2.csv": fromZero}, graphio.Options{RowIDs: true}, false},
+		{"one file", map[string]string{"1.csv": fromZero}, defaults, false},
 	} {
 		source := must.Get(graphio.Open(context.Background(), []string{tree(t, c.files)}, c.o))(t)
 		warned := false

@@ -105,20 +105,19 @@ func TestUnstableInverse(t *testing.T) {
 func TestNoSharedWords(t *testing.T) {
 	const steps, width = 8, 512
 	base := Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1}
-	change := func(f func(*Config)) Config { c := base; f(&c); return c }
-	configs := []Config{
-		base,
-		change(func(c *Config) { c.NoiseMultiplier = 1.01 }),
-		change(func(c *Config) { c.ClipNorm = 2 }),
-		change(func(c *Config) { c.Coordinates++ }),
-		change(func(c *Config) { c.Grid = 0x1p-15 }),
-		change(func(c *Config) { c.Words = ChaCha12 }),
-		change(func(c *Config) { c.Strategy = mechanism.Identity(steps + 1) }),
-		change(func(c *Config) { c.Strategy = strategies(steps)["toeplitz 2"] }),
-		change(func(c *Config) { c.Training.Examples = "numbered 32" }),
-		change(func(c *Config) { c.Training.Examples = "numbered 64" }),
-		change(func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.1,"steps":8}}` }),
-		change(func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.2,"steps":8}}` }),
+	changes := []func(*Config){
+		func(*Config) {},
+		func(c *Config) { c.NoiseMultiplier = 1.01 },
+		func(c *Config) { c.ClipNorm = 2 },
+		func(c *Config) { c.Coordinates++ },
+		func(c *Config) { c.Grid = 0x1p-15 },
+		func(c *Config) { c.Words = ChaCha12 },
+		func(c *Config) { c.Strategy = mechanism.Identity(steps + 1) },
+		func(c *Config) { c.Strategy = strategies(steps)["toeplitz 2"] },
+		func(c *Config) { c.Training.Examples = "numbered 32" },
+		func(c *Config) { c.Training.Examples = "numbered 64" },
+		func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.1,"steps":8}}` },
+		func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.2,"steps":8}}` },
 	}
 	seen := make(map[uint64]bool)
 	collect := func(r *Recipe, run stream.RunID) (repeated int) {
@@ -138,7 +137,9 @@ func TestNoSharedWords(t *testing.T) {
 		}
 		return repeated
 	}
-	for i, c := range configs {
+	for i, change := range changes {
+		c := base
+		change(&c)
 		r := must.Get(NewRecipe(c))(t)
 		for run := range byte(2) { // 2^17 words of 64 bits meet by chance with probability 2^-31
 			if n := collect(r, stream.RunID{run}); n > 0 {

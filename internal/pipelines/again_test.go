@@ -194,9 +194,7 @@ func TestAgainStopped(t *testing.T) {
 		is.Stages, is.TakingOver = nil, true
 		must.Do(t, errors.Join(stopped(), manifest.WriteRun(next.out, is, &now)))
 		const repeat = "was begun by minsep run --again, which was stopped"
-		if _, err := pipelines.RunPlan(t.Context(), next.sampled(graph, 2), pipelines.Options{}, pipelines.Settings{}); err == nil || !strings.Contains(err.Error(), repeat) {
-			t.Errorf("%d: run: %v", i, err)
-		}
+		must.Fail(t, fmt.Sprint(i), repeat)(pipelines.RunPlan(t.Context(), next.sampled(graph, 2), pipelines.Options{}, pipelines.Settings{}))
 		form := pipelines.Form{Params: sampling.Params{Scheme: "poisson", Steps: 8, Prob: .1}, Examples: 5}
 		if _, err := form.Run(t.Context(), pipelines.Options{Out: next.out, KeyFile: d.key}); err == nil {
 			t.Errorf("%d: a stage began in it", i)

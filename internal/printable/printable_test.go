@@ -11,27 +11,27 @@ import (
 )
 
 func TestEscapes(t *testing.T) {
-	for _, c := range []struct{ text, line string }{
-		{"", ""},
-		{"run/batches", "run/batches"},
-		{`C:\run "x"`, `C:\run "x"`},
-		{"Zürich 東京 🙂\u00a0.", "Zürich 東京 🙂\u00a0."},
-		{"a\r\x1b[2J\x1b[Hcertified: b", `a\r\x1b[2J\x1b[Hcertified: b`},
-		{"a\nb\tc", `a\nb\tc`},
-		{"\x7f\u009b2J\u202eabc\u2066", `\u007f\u009b2J\u202eabc\u2066`},
-		{"\U000e0041", `\udb40\udc41`},
-		{"\xff\xfe\ufffd", `\xff\xfe` + "\ufffd"},
+	for text, line := range map[string]string{
+		"":                             "",
+		"run/batches":                  "run/batches",
+		`C:\run "x"`:                   `C:\run "x"`,
+		"Zürich 東京 🙂\u00a0.":           "Zürich 東京 🙂\u00a0.",
+		"a\r\x1b[2J\x1b[Hcertified: b": `a\r\x1b[2J\x1b[Hcertified: b`,
+		"a\nb\tc":                      `a\nb\tc`,
+		"\x7f\u009b2J\u202eabc\u2066":  `\u007f\u009b2J\u202eabc\u2066`,
+		"\U000e0041":                   `\udb40\udc41`,
+		"\xff\xfe\ufffd":               `\xff\xfe` + "\ufffd",
 	} {
-		if got := Line(c.text); got != c.line {
-			t.Errorf("Line(%q) = %q, want %q", c.text, got, c.line)
+		if got := Line(text); got != line {
+			t.Errorf("Line(%q) = %q, want %q", text, got, line)
 		}
-		text := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(c.line)
-		if got := Text(c.text); got != text && c.text != `C:\run "x"` {
-			t.Errorf("Text(%q) = %q, want %q", c.text, got, text)
+		plain := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(line)
+		if got := Text(text); got != plain && text != `C:\run "x"` {
+			t.Errorf("Text(%q) = %q, want %q", text, got, plain)
 		}
 		var out bytes.Buffer
-		if n, err := Writer(&out).Write([]byte(c.text)); n != len(c.text) || err != nil || out.String() != Text(c.text) {
-			t.Errorf("%q is written as %q: %d, %v", c.text, &out, n, err)
+		if n, err := Writer(&out).Write([]byte(text)); n != len(text) || err != nil || out.String() != Text(text) {
+			t.Errorf("%q is written as %q: %d, %v", text, &out, n, err)
 		}
 	}
 }

@@ -13,18 +13,18 @@ import (
 )
 
 func TestPlain(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{`{"a": 1}`, `{"a": 1}`},
-		{"{\"a\": 1 // one,\n}", "{\"a\": 1        \n}"},
-		{`{"a": [1, 2, ], }`, `{"a": [1, 2  ]  }`},
-		{"[1, // \"two\"\n ]", "[1          \n ]"},
-		{`{"http://a,]": "\"//,}", "b": "\\",}`, `{"http://a,]": "\"//,}", "b": "\\" }`},
-		{`"open`, `"open`},
-		{`"\`, `"\`},
-		{`a / b`, `a / b`},
+	for in, want := range map[string]string{
+		`{"a": 1}`:                             `{"a": 1}`,
+		"{\"a\": 1 // one,\n}":                 "{\"a\": 1        \n}",
+		`{"a": [1, 2, ], }`:                    `{"a": [1, 2  ]  }`,
+		"[1, // \"two\"\n ]":                   "[1          \n ]",
+		`{"http://a,]": "\"//,}", "b": "\\",}`: `{"http://a,]": "\"//,}", "b": "\\" }`,
+		`"open`:                                `"open`,
+		`"\`:                                   `"\`,
+		`a / b`:                                `a / b`,
 	} {
-		if got := string(Plain([]byte(c.in))); got != c.want {
-			t.Errorf("%q became %q, want %q", c.in, got, c.want)
+		if got := string(Plain([]byte(in))); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}
 }
@@ -96,33 +96,29 @@ type outer struct {
 }
 
 func TestDecode(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		want []string
-	}{
-		{`{"group": {"needed": 0, "free": 0, "rate": 0}}`, nil},
-		{`{}`, []string{"group.needed: is missing"}},
-		{`{"group": {"needed": 1}, "optional": {}}`, []string{"optional.needed: is missing"}},
-		{`{"group": {"needed": 1, "size": 0}}`, []string{"group.size: must not be 0: leave it out for the default"}},
-		{`{"group": {"needed": 1, "size": -0.0e5}}`, []string{"group.size: must not be 0: leave it out for the default"}},
-		{`{"group": {"needed": 1, "size": 1.5}}`, []string{"group.size 1.5: must be a whole number"}},
-		{`{"group": {"needed": null}}`, []string{"group.needed null: must be a number"}},
-		{`{"group": {"needed": 1}, "": [], "hidden": [], "Named": "x", "a.b": 1}`,
-			[]string{`"": unknown field`, "hidden: unknown field", "Named: unknown field", `"a.b": unknown field`}},
-		{`{"group": {"needed": 1, "Needed": 2}, "group": {}}`, []string{"group.Needed: unknown field", "group: given twice"}},
-		{`[]`, []string{"[]: must be an object"}},
-		{`{"group": 1, "list": [1]}`, []string{"group 1: must be an object", "list [1]: must be a list, each of which is a string"}},
+	for in, want := range map[string][]string{
+		`{"group": {"needed": 0, "free": 0, "rate": 0}}`: nil,
+		`{}`: {"group.needed: is missing"},
+		`{"group": {"needed": 1}, "optional": {}}`:                               {"optional.needed: is missing"},
+		`{"group": {"needed": 1, "size": 0}}`:                                    {"group.size: must not be 0: leave it out for the default"},
+		`{"group": {"needed": 1, "size": -0.0e5}}`:                               {"group.size: must not be 0: leave it out for the default"},
+		`{"group": {"needed": 1, "size": 1.5}}`:                                  {"group.size 1.5: must be a whole number"},
+		`{"group": {"needed": null}}`:                                            {"group.needed null: must be a number"},
+		`{"group": {"needed": 1}, "": [], "hidden": [], "Named": "x", "a.b": 1}`: {`"": unknown field`, "hidden: unknown field", "Named: unknown field", `"a.b": unknown field`},
+		`{"group": {"needed": 1, "Needed": 2}, "group": {}}`:                     {"group.Needed: unknown field", "group: given twice"},
+		`[]`:                        {"[]: must be an object"},
+		`{"group": 1, "list": [1]}`: {"group 1: must be an object", "list [1]: must be a list, each of which is a string"},
 	} {
 		var v outer
 		var got []string
-		for _, f := range Decode([]byte(c.in), &v) {
+		for _, f := range Decode([]byte(in), &v) {
 			got = append(got, f.String())
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.in, got, c.want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 		if v.hidden != nil || v.Named != "" {
-			t.Errorf("%s: set what has no name", c.in)
+			t.Errorf("%s: set what has no name", in)
 		}
 	}
 	var v outer
