@@ -204,7 +204,5 @@ func TestErrorAgainstDense(t *testing.T) {
 }
 
 func TestErrorRefusesOtherSteps(t *testing.T) {
-	if _, err := mechanism.Identity(4).Error(mechanism.Prefix(5)); err == nil {
-		t.Error("a workload of other steps is accepted")
-	}
+	must.Fail(t, "a workload of other steps", "must be the strategy's, 4")(mechanism.Identity(4).Error(mechanism.Prefix(5)))
 }

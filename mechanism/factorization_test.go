@@ -2,6 +2,7 @@ package mechanism_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -33,15 +34,13 @@ func TestTree(t *testing.T) {
 			}
 		}
 	}
-	if err := second(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(t.Context(), mechanism.KindTree, 1)); err == nil {
-		t.Error("arity 1 is accepted")
-	}
+	must.Fail(t, "arity 1", "must be at least 2")(second(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(t.Context(), mechanism.KindTree, 1)))
 }
 
 func TestFenwick(t *testing.T) {
 	s := must.Get(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(t.Context(), mechanism.KindFenwick, 2))(t)
 	c := matrix(s)
-	for i, want := range []string{"10000000", "11000000", "00100000", "11110000", "00001000", "00001100", "00000010", "11111111"} {
+	for i, want := range strings.Fields("10000000 11000000 00100000 11110000 00001000 00001100 00000010 11111111") {
 		for j, x := range want {
 			if c.At(i, j) != float64(x-'0') {
 				t.Errorf("C[%d][%d] = %v, want %c", i, j, c.At(i, j), x)

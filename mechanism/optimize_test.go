@@ -44,7 +44,5 @@ func TestMakeEveryKind(t *testing.T) {
 	if lines := strings.Count(table.String(), "\n"); lines != len(all)+1 {
 		t.Errorf("%d lines for %d strategies", lines, len(all))
 	}
-	if _, err := p.Make(t.Context(), "magic", 4); err == nil {
-		t.Error("an unknown kind is accepted")
-	}
+	must.Fail(t, "an unknown kind", "must be one of identity")(p.Make(t.Context(), "magic", 4))
 }

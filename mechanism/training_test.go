@@ -114,9 +114,7 @@ func TestScheduleFromFile(t *testing.T) {
 	}
 	p.Steps = 5
 	must.Fail(t, "", "must be 4, as the schedule rates.json has")(p.Problem(read))
-	if _, err := p.Problem(nil); err == nil {
-		t.Error("a schedule without its file is accepted")
-	}
+	must.Fail(t, "a schedule without its file", "workload: must be given")(p.Problem(nil))
 	for _, text := range []string{"[]", "[0, 0]", "[1, -1]", "{}", "[1] 2", `{"steps": 1}`, `["1"]`} {
 		if _, err := p.ReadWorkload(strings.NewReader(text)); err == nil {
 			t.Errorf("%s is accepted", text)

@@ -139,9 +139,7 @@ func TestProven(t *testing.T) {
 		t.Errorf("σ = %g, want %g; δ %g, %v", certificate.NoiseMultiplier, want, v.Delta, err)
 	}
 	c.MaxExamplesPerOwner = -1
-	if _, err := Certify(t.Context(), c, nil); err == nil {
-		t.Error("-1 examples of an owner were taken")
-	}
+	must.Fail(t, "-1 examples of an owner", "must be at least 1")(Certify(t.Context(), c, nil))
 }
 
 // TestOwnStrategy: a matrix of the user's own with the numbers of a family has the family's

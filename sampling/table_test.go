@@ -265,9 +265,7 @@ func TestTableSizes(t *testing.T) {
 	tree := sampling.Law{Start: []sampling.Start{{Prob: 1}}, Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
 		return 0.5, sampling.Point{Step: at.Step + 1, State: 2 * at.State}, sampling.Point{Step: at.Step + 1, State: 2*at.State + 1}
 	}}
-	if _, err := tree.Tabulate(60); err == nil {
-		t.Error("a law of 2^60 states has a table")
-	}
+	must.Fail(t, "a law of 2^60 states", "must be at most 1048576")(tree.Tabulate(60))
 }
 
 // TestLawsRefused: what a law may not say.
@@ -298,9 +296,7 @@ func TestLawsRefused(t *testing.T) {
 			t.Errorf("%s: there is a table", name)
 		}
 	}
-	if _, err := weekly(0.2).Tabulate(0); err == nil {
-		t.Error("there is a table of no steps")
-	}
+	must.Fail(t, "a table of no steps", "must be from 1 to")(weekly(0.2).Tabulate(0))
 }
 
 // TestTablesRefused: a table that is not what a law makes is refused, and every integer counts for

@@ -416,7 +416,7 @@ var numbers = regexp.MustCompile(`[\[ :,(-]([0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)
 
 // numberCases rewrite every number of a text, with the hashes as they were and made anew.
 func numberCases(name string, text []byte) (cases []hostileCase) {
-	extremes := []string{"0", "-1", "1", "2", "7", "65536", "2147483648", "9007199254740992", "9223372036854775807", "1e308", "1e-300", "0.5"}
+	extremes := strings.Fields("0 -1 1 2 7 65536 2147483648 9007199254740992 9223372036854775807 1e308 1e-300 0.5")
 	for i, at := range numbers.FindAllSubmatchIndex(text, -1) {
 		was := string(text[at[2]:at[3]])
 		for j := range 3 {

@@ -330,9 +330,7 @@ func TestUnreadableFile(t *testing.T) {
 		_, err := graphio.Open(context.Background(), []string{path}, defaults)
 		must.Fail(t, path, want)(err)
 	}
-	if _, err := graphio.Open(context.Background(), nil, defaults); err == nil {
-		t.Error("no path was fine")
-	}
+	must.Fail(t, "no path", "must name at least one file")(graphio.Open(context.Background(), nil, defaults))
 }
 
 // TestFaultOfAName: a name that would act on a terminal, or end a line, is shown with escapes.

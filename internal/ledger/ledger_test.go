@@ -174,9 +174,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("an unfinished trial was added up")
 	}
 	r := must.Get(Read(t.Context(), dir))(t)
-	if err := r.AddAll(one(units[0], compute(units[0]))); err == nil {
-		t.Error("a ledger opened to be read was written")
-	}
+	must.Fail(t, "a ledger opened to be read", "opened to be read")(r.AddAll(one(units[0], compute(units[0]))))
 	// Units without a protocol are not taken over.
 	must.Do(t, os.Remove(filepath.Join(dir, ProtocolFile)))
 	if _, err := Create(dir, other); !errors.Is(err, ErrOtherProtocol) {

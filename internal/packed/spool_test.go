@@ -56,9 +56,7 @@ func TestSpoolGivesBack(t *testing.T) {
 
 func TestSpoolErrors(t *testing.T) {
 	s := packed.Spool{Limit: 1, Dir: "no such folder"}
-	if err := s.Add([]byte("a")); err == nil {
-		t.Error("spilling into nowhere succeeded")
-	}
+	must.Fail(t, "spilling into nowhere", "making a temporary file")(s.Add([]byte("a")))
 	stop := errors.New("stop")
 	s = packed.Spool{Limit: 1, Dir: t.TempDir()}
 	defer s.Close()

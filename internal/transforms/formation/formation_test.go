@@ -395,19 +395,17 @@ func TestFaults(t *testing.T) {
 // TestRowsTwice: rows that come twice, or do not come, fail the pipeline, and nothing is written.
 func TestRowsTwice(t *testing.T) {
 	tb := randomTable(8, 60, 30)
-	for name, lie := range map[string]int64{"a row too many": 59, "a row too few": 61} {
-		for _, spec := range []sampling.Spec{specs()["poisson"], specs()["multi-owner"]} {
-			_, err := tryForm(t, spec, table{n: lie, rows: tb.rows}, plain)
-			if err == nil || !strings.Contains(err.Error(), " rows") || strings.Contains(err.Error(), "example 0") {
-				t.Errorf("%s: got %v", name, err)
-			}
-		}
-	}
 	twice := how{twice: true}
-	for name, spec := range map[string]sampling.Spec{"poisson": specs()["poisson"], "multi-owner": specs()["multi-owner"]} {
-		_, err := tryForm(t, spec, tb, twice)
-		if err == nil || !strings.Contains(err.Error(), "some twice or not at all") || strings.Contains(err.Error(), "example 0") {
-			t.Errorf("%s: got %v", name, err)
+	for name, c := range map[string]struct {
+		examples int64
+		how
+		want string
+	}{"a row too many": {59, plain, " rows"}, "a row too few": {61, plain, " rows"}, "rows twice": {60, twice, "some twice or not at all"}} {
+		for _, kind := range []string{"poisson", "multi-owner"} {
+			_, err := tryForm(t, specs()[kind], table{n: c.examples, rows: tb.rows}, c.how)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "example 0") {
+				t.Errorf("%s: %s: got %v", kind, name, err)
+			}
 		}
 	}
 	refuses(t, "owners", ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice, "some twice or not at all")

@@ -38,11 +38,7 @@ func TestKeyIsTheRootsOwn(t *testing.T) {
 func TestFaults(t *testing.T) {
 	bad := keyref.Ref{KeyURI: "gs://bucket/key"}
 	must.Fail(t, "", "gs://bucket/key")(bad.Validate())
-	if _, err := bad.Key(context.Background(), "p"); err == nil {
-		t.Error("a faulty reference gave a key")
-	}
+	must.Fail(t, "a faulty reference", "must be a path")(bad.Key(context.Background(), "p"))
 	missing := keyref.Ref{KeyURI: filepath.Join(t.TempDir(), "none")}
-	if _, err := missing.Key(context.Background(), "p"); err == nil {
-		t.Error("a missing file gave a key")
-	}
+	must.Fail(t, "a missing file", "no such file")(missing.Key(context.Background(), "p"))
 }

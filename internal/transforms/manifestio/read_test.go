@@ -103,9 +103,7 @@ func TestFaultsFailThePipeline(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "g.csv: line 2: column 2: not an integer") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := manifestio.ReadGraph(s, nil); err == nil {
-		t.Error("no splits were read")
-	}
+	must.Fail(t, "no splits", "there is nothing to read")(manifestio.ReadGraph(s, nil))
 }
 
 const (
