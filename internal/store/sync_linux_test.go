@@ -6,6 +6,17 @@ import (
 	"testing"
 )
 
+// TestContentsAreSynced: a file has its contents on the disk before it has its name.
+func TestContentsAreSynced(t *testing.T) {
+	var changes []string
+	BeforeChange = func(kind, _ string) { changes = append(changes, kind) }
+	defer func() { BeforeChange = nil }()
+	err := WriteFile(t.Context(), filepath.Join(t.TempDir(), "log"), Options{Mode: 0o600}, []byte("line"))
+	if want := []string{"open", "sync", "rename"}; err != nil || !slices.Equal(changes, want) {
+		t.Errorf("%v, %v, want %v", changes, err, want)
+	}
+}
+
 // TestNewFoldersAreSynced: the name of a folder that is made is safe in its parent, up to the first
 // folder that was there before.
 func TestNewFoldersAreSynced(t *testing.T) {
