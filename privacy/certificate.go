@@ -148,11 +148,11 @@ func (c *Certificate) Write(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
+	release, err := manifest.TakeLock(run)
 	if err != nil {
-		return fmt.Errorf("run directory %s: %w", run, err)
+		return err
 	}
-	defer unlock()
+	defer release()
 	if _, _, err := manifest.OpenRun(run); err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (a *app) printError(text string, code int) {
 // usersErrors are those that the user can mend by other words, paths or data. Missing files and
 // missing rights are among them: the same command ends the same way.
 var usersErrors = []error{
-	mechanism.ErrTooLarge, pipelines.ErrInput, pipelines.ErrLocked, manifest.ErrExists, manifest.ErrInvalid,
+	mechanism.ErrTooLarge, pipelines.ErrInput, manifest.ErrLocked, manifest.ErrExists, manifest.ErrInvalid,
 	store.ErrNotRegular, store.ErrHollow, store.ErrNotText, fs.ErrNotExist, fs.ErrPermission,
 	syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EISDIR, syscall.EROFS, syscall.ELOOP,
 }

@@ -103,7 +103,7 @@ func (r *planRun) takeOver(ctx context.Context, e *earlierRun, names []string) e
 		return nil
 	}
 	if !r.options.DryRun { // nothing may change there while it is compared and copied
-		release, err := TakeLock(e.of.Out)
+		release, err := manifest.TakeLock(e.of.Out)
 		if err != nil {
 			return err
 		}

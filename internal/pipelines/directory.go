@@ -16,24 +16,6 @@ import (
 	"minsep/internal/words"
 )
 
-// ErrLocked says that another command is writing in the run directory.
-var ErrLocked = errors.New("another minsep command is writing there: wait for it to end, or stop it")
-
-// TakeLock keeps every other command out of a run directory until release is called, and makes the
-// directory if it is missing: see [store.LockFolder]. The lock ends with this process at the latest.
-// If another command has it, the error wraps [ErrLocked]. release removes the directory if TakeLock
-// made it and nothing is in it.
-func TakeLock(out string) (release func(), err error) {
-	release, err = store.LockFolder(out, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
-	if errors.Is(err, store.ErrLocked) {
-		err = ErrLocked
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run directory %s: %w", out, err)
-	}
-	return release, nil
-}
-
 // lock makes the run directory this process's alone until the work ends. A job that is only
 // translated gets a temporary folder in its place.
 func (w *work) lock() (err error) {
@@ -43,7 +25,7 @@ func (w *work) lock() (err error) {
 		w.path, err = os.MkdirTemp("", "minsep-translated-")
 		w.end = func() { os.RemoveAll(w.path) }
 	default:
-		w.end, err = TakeLock(w.path)
+		w.end, err = manifest.TakeLock(w.path)
 	}
 	return err
 }

@@ -30,17 +30,17 @@ func TestLockBeforeLook(t *testing.T) {
 	noise, o := newNoise(t)
 	o = formed(t, o.Out, o.KeyFile)
 	must.Do(t, os.WriteFile(filepath.Join(o.Out, manifest.BatchesFolder, manifest.IndexName), []byte("half"), 0o600))
-	release := must.Get(pipelines.TakeLock(o.Out))(t)
-	if _, err := noise.Run(t.Context(), o); !errors.Is(err, pipelines.ErrLocked) {
+	release := must.Get(manifest.TakeLock(o.Out))(t)
+	if _, err := noise.Run(t.Context(), o); !errors.Is(err, manifest.ErrLocked) {
 		t.Errorf("under another's lock: %v", err)
 	}
 	o.Held = true
-	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, pipelines.ErrLocked) || !strings.Contains(err.Error(), manifest.BatchesFolder) {
+	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, manifest.ErrLocked) || !strings.Contains(err.Error(), manifest.BatchesFolder) {
 		t.Errorf("under its own lock: %v", err)
 	}
 	release()
 	o.Held = false
-	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, pipelines.ErrLocked) {
+	if _, err := noise.Run(t.Context(), o); err == nil || errors.Is(err, manifest.ErrLocked) {
 		t.Errorf("after the lock: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, manifest.LockName)); !errors.Is(err, os.ErrNotExist) {

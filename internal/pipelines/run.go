@@ -106,7 +106,7 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	}
 	// One lock for all stages: between two of them no other command may write to the directory.
 	if !o.DryRun {
-		release, err := TakeLock(o.Out)
+		release, err := manifest.TakeLock(o.Out)
 		if err != nil {
 			return RunResult{}, err
 		}
