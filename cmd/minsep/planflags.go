@@ -73,7 +73,6 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		f.MaxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners,
 		"max-per-owner",
 		f.MaxPerOwner,
-
 		"must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner",
 		mostPerOwner,
 	)

@@ -45,8 +45,8 @@ const (
 	wordless // without a letter: small numbers are first and later in codes too
 )
 
-// tells reports whether a part with this role is probably an owner.
-func (r role) tells() bool {
+// isOwner reports whether a part with this role is probably an owner.
+func (r role) isOwner() bool {
 	return r&later != 0 && (r&alone != 0 || r&(first|wordless) == first)
 }
 
@@ -67,7 +67,7 @@ func (s *joinedScan) look(id []byte, place func() *Fault) *Fault {
 		s.off = true
 		return joinedFault(place(), separator)
 	}
-	if separator, tells := s.take(id); tells && s.doubt == nil && !s.within {
+	if separator, joined := s.take(id); joined && s.doubt == nil && !s.within {
 		s.doubt = joinedFault(place(), separator)
 	}
 	return nil
@@ -82,7 +82,7 @@ func joinedFault(f *Fault, separator string) *Fault {
 }
 
 // take adds a value to those seen, and returns its separator if some part tells that owners are joined.
-func (s *joinedScan) take(id []byte) (separator string, tells bool) {
+func (s *joinedScan) take(id []byte) (separator string, joined bool) {
 	s.values++
 	separator = weakSeparator(id)
 	if separator == "" {
@@ -100,10 +100,10 @@ func (s *joinedScan) take(id []byte) (separator string, tells bool) {
 		if !bytes.ContainsFunc(part, unicode.IsLetter) {
 			where |= wordless
 		}
-		tells = s.add(part, where) || tells
+		joined = s.add(part, where) || joined
 		where = later
 	}
-	return separator, tells
+	return separator, joined
 }
 
 // add adds a role of a text, and reports whether all its roles tell that owners are joined.
@@ -121,7 +121,7 @@ func (s *joinedScan) add(text []byte, r role) bool {
 		s.skips = s.skips<<1 | 1
 		maps.DeleteFunc(s.roles, func(hash uint64, _ role) bool { return hash&s.skips != 0 })
 	}
-	return r.tells()
+	return r.isOwner()
 }
 
 // end returns the fault of a split whose values tell together that owners are joined.
@@ -129,16 +129,16 @@ func (s *joinedScan) end() *Fault {
 	if s.off || s.doubt == nil {
 		return nil
 	}
-	parts, telling := 0, 0
+	parts, owners := 0, 0
 	for _, r := range s.roles {
 		if r&(first|later) != 0 {
 			parts++
 		}
-		if r.tells() {
-			telling++
+		if r.isOwner() {
+			owners++
 		}
 	}
-	if 10*telling < parts {
+	if 10*owners < parts {
 		return nil
 	}
 	return s.doubt
