@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Iterator, TypeGuard
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray

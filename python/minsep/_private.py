@@ -231,11 +231,14 @@ class Private:
         self._made = [(p, p.grad, local(p.grad)._version) for p in trained.values() if p.grad is not None]
 
     def _check_sum(self, batch: Any) -> None:
-        """Refuses a batch of which the sum of all processes would not be exact."""
+        """Refuses a batch of which the sum of all processes would not be exact or, for ghost
+        clipping, near enough."""
         count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
         check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
+        if self._ghost is None:
+            return
         taking = batch if owners is None else np.unique(owners)
-        if self._ghost is not None and np.count_nonzero(np.asarray(taking) >= 0) > self._ghost.most:
+        if np.count_nonzero(np.asarray(taking) >= 0) > self._ghost.most:
             raise ValueError(f'clipping="ghost": a batch has more than {self._ghost.most}, for which the rounding of its sum is bounded: give clipping="example"')
 
     def _put(self, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
@@ -364,7 +367,7 @@ def _ghost(clipping: str, microbatch: int | None, run: Run) -> Ghost | None:
         raise ValueError(f'clipping {clipping!r}: must be "example" or "ghost"')
     if clipping == "example":
         return None
-    ghost = Ghost.of(max(run.most, 1), run.examples_per_owner or 1, microbatch)
+    ghost = Ghost.of(run.most, run.examples_per_owner or 1, microbatch)
     if ghost.norm(run.clip_norm, run.grid, run.coordinates) < run.clip_norm / 2:
         raise ValueError(f'clipping="ghost": the grid of the noise, {run.grid}, is too coarse for {run.coordinates} coordinates: give clipping="example", or make the run with a finer --grid')
     return ghost

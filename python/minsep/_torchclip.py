@@ -259,7 +259,7 @@ class Ghost:
         places."""
         most = 2.0**-12 * clip_norm / (self.most * gamma(self.rows * places + self.parts + 4))
         if most < clip_norm * math.sqrt(places):
-            raise ValueError(f'clipping="ghost": the rounding of a sum of up to {self.rows} examples and {self.parts} microbatches is too large: give a smaller microbatch, if there is one a larger one, or clipping="example"')
+            raise ValueError(f'clipping="ghost": the rounding of a sum of up to {self.rows} examples and {self.parts} microbatches is too large: give a smaller microbatch or, if there are many, a larger one; or clipping="example"')
         return most
 
 

@@ -55,7 +55,7 @@ def private(
     (docs/formulas.md, F2.1). With microbatch 1 all gradients are kept, of one example at a time.
     clipping="ghost" sums the clipped gradients of a microbatch by one product for each layer, which
     is faster for large layers, and rounds the sum of a step once. It clips to a little less than
-    the clip norm, needs microbatch, and other numbers of processes may round a coordinate otherwise.
+    the clip norm, and another number of processes may round a coordinate otherwise.
 
     If torch.distributed has a group of several processes, as torchrun starts them, they train
     together. `loader` gives each its part of a batch, whole microbatches, and each makes its part
