@@ -214,7 +214,6 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 				n == 1,
 				"trials of a point and direction",
 				n,
-
 				"must be 1 for point %d, direction %s, noise multiplier %g",
 				point,
 				d,

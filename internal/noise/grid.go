@@ -123,7 +123,6 @@ func chooseGrid(scale float64, c Config) (float64, error) {
 		float64(c.Grid) >= finest && float64(c.Grid) <= scale,
 		"grid",
 		float64(c.Grid),
-
 		"must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise",
 		finest,
 		held,

@@ -51,7 +51,7 @@ func (s *search) begin(ctx context.Context, x, tables float64) (*estimate, error
 // divergence is [newDivergence], without tables that were too large at another noise multiplier.
 func (s *search) divergence(ctx context.Context, c tilt.Config, tables float64) (divergence, error) {
 	for _, l := range s.estimates {
-		if errors.Is(l.untilted, tilt.ErrStates) && tables <= l.tables {
+		if l.proposal == nil && errors.Is(l.untilted, tilt.ErrStates) && tables <= l.tables {
 			d := l.divergence
 			d.Config = c
 			return d, nil

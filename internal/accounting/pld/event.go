@@ -54,7 +54,6 @@ func (e Release) Validate() error {
 			false,
 			"noise multiplier",
 			e.NoiseMultiplier,
-
 			"must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of",
 			least,
 			maxRatio,

@@ -142,12 +142,11 @@ func listOf(t *sampling.Table, bands, count int) (*listing, error) {
 // list finds all states. It fails if there are too many.
 func list(t *sampling.Table, bands, count int) (*listing, error) {
 	l := &listing{
-		table:  t,
-		bands:  bands,
-		count:  count,
-		alone:  count == 1 && bands <= t.Separation(),
-		groups: make([]reached, t.Steps*count),
-
+		table:   t,
+		bands:   bands,
+		count:   count,
+		alone:   count == 1 && bands <= t.Separation(),
+		groups:  make([]reached, t.Steps*count),
 		startOf: map[[2]int]int{},
 	}
 	for i := 0; l.alone && i < t.Steps; i++ {
