@@ -5,8 +5,11 @@ package integration
 import (
 	"bytes"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -245,44 +248,98 @@ func TestStability(t *testing.T) {
 	})
 }
 
-// internalOf are the types below internal that may stand in what public packages export: addressed
-// streams, by which package sampling is called from the transforms, and the error of a parameter.
-var internalOf = map[string][]string{
-	"minsep/sampling":  {"minsep/internal/stream", "minsep/internal/param"},
-	"minsep/mechanism": {"minsep/internal/param"},
+// exportData loads packages as programs that import them see them.
+func exportData(t *testing.T) types.Importer {
+	t.Helper()
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "minsep/...")
+	files := map[string]string{}
+	for line := range strings.Lines(string(must.Get(list.Output())(t))) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		files[path] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 }
 
-// TestPublicTypes holds that no other type below internal stands in a public signature or field,
-// where a program could not name it.
-func TestPublicTypes(t *testing.T) {
-	publicPackages(t, func(path, _ string, files []*ast.File) {
-		for _, f := range files {
-			hidden := map[string]string{} // name to path of an internal package
-			for _, imp := range f.Imports {
-				target, _ := strconv.Unquote(imp.Path.Value)
-				if strings.Contains(target, "/internal/") && !slices.Contains(internalOf[path], target) {
-					hidden[target[strings.LastIndex(target, "/")+1:]] = target
-				}
+// leaks returns the types below internal that a program meets in an exported object without being
+// able to name them.
+func leaks(object types.Object) (found []string) {
+	seen := map[types.Type]bool{}
+	var visit func(types.Type)
+	exported := func(o types.Object) {
+		if o.Exported() {
+			visit(o.Type())
+		}
+	}
+	visit = func(typ types.Type) {
+		if seen[typ] {
+			return
+		}
+		seen[typ] = true
+		switch typ := types.Unalias(typ).(type) {
+		case *types.Named:
+			if pkg := typ.Obj().Pkg(); pkg != nil && strings.Contains(pkg.Path(), "minsep/internal/") {
+				found = append(found, typ.String())
+				return
 			}
-			ast.FileExports(f)
-			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok {
-					fn.Body = nil
+			if pkg := typ.Obj().Pkg(); pkg == nil || !under(pkg.Path(), "minsep") {
+				break
+			}
+			methods := types.NewMethodSet(types.NewPointer(typ))
+			for method := range methods.Methods() {
+				exported(method.Obj())
+			}
+			visit(typ.Underlying())
+		case *types.Struct:
+			for field := range typ.Fields() {
+				if field.Embedded() {
+					visit(field.Type())
 				}
-				if values, ok := d.(*ast.GenDecl); ok && values.Tok != token.TYPE {
-					continue
+				exported(field)
+			}
+		case *types.Interface:
+			for method := range typ.Methods() {
+				exported(method)
+			}
+		case *types.Signature:
+			visit(typ.Params())
+			visit(typ.Results())
+		case *types.Tuple:
+			for v := range typ.Variables() {
+				visit(v.Type())
+			}
+		case *types.Map:
+			visit(typ.Key())
+			visit(typ.Elem())
+		case interface{ Elem() types.Type }:
+			visit(typ.Elem())
+		}
+	}
+	visit(object.Type())
+	return found
+}
+
+// TestPublicTypes holds that no type below internal stands in what a public package exports: in a
+// signature, a field, a method or what an alias names.
+func TestPublicTypes(t *testing.T) {
+	data, looked := exportData(t), 0
+	publicPackages(t, func(path, _ string, _ []*ast.File) {
+		scope := must.Get(data.Import(path))(t).Scope()
+		for _, name := range scope.Names() {
+			if object := scope.Lookup(name); object.Exported() {
+				looked++
+				for _, typ := range leaks(object) {
+					t.Errorf("%s.%s leads to %s, which is internal", path, name, typ)
 				}
-				ast.Inspect(d, func(n ast.Node) bool {
-					if selector, ok := n.(*ast.SelectorExpr); ok {
-						if pkg, ok := selector.X.(*ast.Ident); ok && hidden[pkg.Name] != "" {
-							t.Errorf("%s exports something of type %s.%s, which is internal", path, pkg.Name, selector.Sel.Name)
-						}
-					}
-					return true
-				})
 			}
 		}
 	})
+	if looked < 100 {
+		t.Errorf("only %d names were looked at", looked)
+	}
+	// The same look finds what is there.
+	if scope := must.Get(data.Import("minsep/internal/stages"))(t).Scope(); len(leaks(scope.Lookup("Plan"))) == 0 {
+		t.Error("the fields of an internal type are not found out")
+	}
 }
 
 // TestLinked holds what programs link, be it by way of another package: one that verifies

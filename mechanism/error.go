@@ -1,11 +1,12 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"minsep/internal/param"
 )
 
 // Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1
@@ -38,8 +39,7 @@ func newError(variance []float64) Error {
 // O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
-		return Error{}, &ParamError{Param: "workload steps", Value: a.Steps,
-			Rule: fmt.Sprintf("must be the strategy's, %d", s.Steps)}
+		return Error{}, param.Fault("workload steps", a.Steps, "must be the strategy's, %d", s.Steps)
 	}
 	var variance []float64
 	switch {
@@ -54,11 +54,7 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	}
 	for i, v := range variance {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return Error{}, &ParamError{
-				Param: "error at step",
-				Value: i,
-				Rule:  "must be finite: the strategy is unstable",
-			}
+			return Error{}, param.Fault("error at step", i, "must be finite: the strategy is unstable")
 		}
 	}
 	return newError(variance), nil

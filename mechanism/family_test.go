@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/mechanism"
 )
 
@@ -76,7 +77,7 @@ func TestEveryFamily(t *testing.T) {
 				t.Errorf("parameter %s is %v (%v), want .5", of.Name, value, ok)
 			}
 			p.SetParameter(f.Parameter.Name, f.Parameter.Low-1)
-			var bad *mechanism.ParamError
+			var bad *param.Error
 			if err := p.Validate(); !errors.As(err, &bad) || bad.Param != f.Parameter.Name {
 				t.Errorf("%s %v: %v", f.Parameter.Name, f.Parameter.Low-1, err)
 			}

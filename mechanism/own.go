@@ -34,11 +34,8 @@ func FromRows(steps int, row func(i int) []float64) (*Strategy, error) {
 	for i := range steps {
 		r := row(i)
 		if len(r) < 1 || len(r) > i+1 {
-			return nil, &ParamError{
-				Param: fmt.Sprintf("entries of row %d", i),
-				Value: len(r),
-				Rule:  fmt.Sprintf("must be 1 to %d, the last of them on the diagonal", i+1),
-			}
+			const rule = "must be 1 to %d, the last of them on the diagonal"
+			return nil, param.Fault(fmt.Sprintf("entries of row %d", i), len(r), rule, i+1)
 		}
 		if entries += len(r); entries > maxOwnEntries {
 			return nil, errTooLarge("entries of the rows up to", i, maxOwnEntries)

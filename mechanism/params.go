@@ -328,11 +328,7 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 			if !p.isFile() {
 				of = "schedule"
 			}
-			return problem, &ParamError{
-				Param: "steps",
-				Value: p.Steps,
-				Rule:  fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file),
-			}
+			return problem, param.Fault("steps", p.Steps, "must be %d, as the %s %s has", workload.Steps, of, file)
 		}
 	}
 	var rates []float64

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/mechanism"
 )
 
@@ -49,7 +50,7 @@ func TestColumns(t *testing.T) {
 		{8, 4, []float64{math.NaN(), 1}, false},
 	} {
 		p := mechanism.Params{Kind: mechanism.KindToeplitz, Steps: c.steps, Stamps: c.stamps, Column: c.column}
-		var bad *mechanism.ParamError
+		var bad *param.Error
 		if err := p.Validate(); (err == nil) != c.ok || err != nil && (!errors.As(err, &bad) || bad.Param != "column") {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -89,7 +90,7 @@ func TestParamsRefuse(t *testing.T) {
 		}
 	}
 	for name, p := range refused {
-		var bad *mechanism.ParamError
+		var bad *param.Error
 		if err := p.Validate(); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -121,7 +122,7 @@ func TestForeignParameters(t *testing.T) {
 		"independent-noise": {Kind: mechanism.KindBSR, Bands: 4, IndependentNoise: 2},
 	} {
 		p.Steps = 16
-		var bad *mechanism.ParamError
+		var bad *param.Error
 		if err := p.Validate(); !errors.As(err, &bad) || bad.Param != name {
 			t.Errorf("%s for %s: %v", name, p.Kind, err)
 		}

@@ -9,9 +9,6 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// ParamError is a parameter whose value breaks a rule.
-type ParamError = param.Error
-
 // Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal.
 // It is held in exactly one of four ways:
 //

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/mechanism"
 )
 
@@ -122,7 +123,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("want three faults, got %v", err)
 	}
-	var fault *mechanism.ParamError
+	var fault *param.Error
 	if !errors.As(err, &fault) {
 		t.Errorf("%v holds no ParamError", err)
 	}

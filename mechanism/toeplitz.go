@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+
+	"minsep/internal/param"
 )
 
 // KindBandedToeplitz is the optimal banded Toeplitz C (arXiv 2405.15913).
@@ -123,11 +125,7 @@ func newToeplitzError(p Problem, bands int) (func(c, grad []float64) float64, er
 	case a.IsToeplitz():
 		return newToeplitzObjective(p).logError, nil
 	case p.Objective == MaxError:
-		return nil, &ParamError{
-			Param: "objective",
-			Value: p.Objective,
-			Rule:  "must be mean for a Toeplitz strategy and a workload " + a.form(),
-		}
+		return nil, param.Fault("objective", p.Objective, "must be mean for a Toeplitz strategy and a workload %s", a.form())
 	}
 	return newToeplitzRows(a, bands)
 }

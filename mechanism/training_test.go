@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/mechanism"
 )
 
@@ -152,7 +153,7 @@ func TestTrainingRefuses(t *testing.T) {
 		{"schedule", "file.json", mechanism.Training{Schedule: "rates.json"}},
 	} {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 20, Workload: c.workload, Training: c.Training}
-		var bad *mechanism.ParamError
+		var bad *param.Error
 		if err := p.Validate(); !errors.As(err, &bad) || bad.Param != c.name {
 			t.Errorf("%s with %+v: %v", c.workload, c.Training, err)
 		}

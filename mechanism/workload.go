@@ -113,11 +113,8 @@ func (a *Workload) checkToeplitz() error {
 	if a.IsToeplitz() {
 		return nil
 	}
-	return &ParamError{
-		Param: "workload",
-		Value: a.form(),
-		Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
-	}
+	const rule = "must be Toeplitz here: of constant learning rates, or a file with toeplitz"
+	return param.Fault("workload", a.form(), rule)
 }
 
 // FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil

@@ -14,11 +14,11 @@ func formed(t *testing.T, s sampling.Independent, copies []uint32) [][]int64 {
 	t.Helper()
 	root := must.Get(stream.ParseRoot([]byte("the key of the tests of an audit")))(t)
 	src := stream.NewSource(root.Key(stream.RunID{1}, [32]byte{}, "audit"))
-	sampler := s.Process().Sampler(src)
+	process := s.Process()
 	batches := make([][]int64, s.NumSteps())
 	for row, c := range copies {
 		for j := range c {
-			for _, step := range sampler.Append(nil, src.IntAddress(int64(row), j), int64(row)) {
+			for _, step := range process.Draw(nil, wordsAt(src, int(j))(int64(row)), int64(row)) {
 				batches[step] = append(batches[step], int64(row))
 			}
 		}

@@ -12,17 +12,16 @@
 //	spec, err := p.Spec(sampling.Population{Examples: 50000})
 //
 // In the schemes that are [Independent], each copy of an example draws its own participations from
-// its own stream (package stream). Any part of a result can therefore be made again on its own, in
-// any order, on any machine:
+// random words of its own. Any part of a result can therefore be made again on its own, in any
+// order, on any machine. Package transforms takes the words from a secret key; a simulation may take
+// any others:
 //
-//	process := scheme.Process()            // tables, shared
-//	src := stream.NewSource(key)           // one for each worker
-//	sampler := process.Sampler(src)
-//	steps = sampler.Append(steps[:0], src.IntAddress(id, copy), row)
+//	process := scheme.Process() // tables, shared
+//	steps = process.Draw(steps[:0], rand.NewPCG(1, 2), row)
 //
-// Participation is decided with integers only: a 64-bit word of the stream is compared with
-// thresholds that are computed once from the probability, with more than 64 exact bits. So a
-// probability is met to 2^-64, and the result is the same on every processor.
+// Participation is decided with integers only: a 64-bit word is compared with thresholds that are
+// computed once from the probability, with more than 64 exact bits. So a probability is met to 2^-64,
+// and the result is the same on every processor.
 //
 // A [Law] says in one to ten lines how one example takes part, and a [Table] is a law as integers, for
 // a run of a number of steps.
@@ -54,11 +53,7 @@ import (
 	"strconv"
 
 	"minsep/internal/param"
-	"minsep/internal/stream"
 )
-
-// ParamError is a faulty parameter.
-type ParamError = param.Error
 
 // MaxSteps is the largest number of steps of a scheme.
 const MaxSteps = 1 << 24
@@ -83,38 +78,29 @@ type Independent interface {
 // Process is the random process that one copy of an example follows. It consists of tables without
 // randomness, and may be shared.
 type Process interface {
-	// Sampler returns a sampler of the process under the key of src. Addresses for it come from the
-	// same src.
-	Sampler(src *stream.Source) Sampler
+	// Draw appends to dst, in ascending order, the steps in which a copy of an example takes part,
+	// as the words decide. row is the example's row in the table; only a public partition uses it.
+	// Draw allocates nothing if dst has room.
+	Draw(dst []int32, words Words, row int64) []int32
 }
 
-// Sampler draws participations under one key. It is not safe for concurrent use. Samplers of one
-// process and key draw the same, so each worker makes its own.
-type Sampler interface {
-	// Append appends to dst, in ascending order, the steps in which the copy of an example at addr
-	// takes part. row is the example's row in the table; only a public partition uses it. Append
-	// allocates nothing if dst has room.
-	Append(dst []int32, addr stream.Address, row int64) []int32
-}
+// Words gives independent uniform words, as math/rand/v2's sources do. Batches of a training need
+// words that nobody can guess.
+type Words interface{ Uint64() uint64 }
 
 // InfeasibleError is a batch size that a scheme cannot reach with the given examples.
 type InfeasibleError struct {
-	Fault   *ParamError // the parameter and its rule
-	Largest float64     // the largest batch size that is feasible, in examples
+	Largest float64 // the largest batch size that is feasible, in examples
+
+	fault *param.Error // the parameter and its rule
 }
 
-func (e *InfeasibleError) Error() string { return e.Fault.Error() }
-func (e *InfeasibleError) Unwrap() error { return e.Fault }
+func (e *InfeasibleError) Error() string { return e.fault.Error() }
+func (e *InfeasibleError) Unwrap() error { return e.fault }
 
 func infeasible(batch, largest float64, why string) error {
-	return &InfeasibleError{
-		Fault: &ParamError{
-			Param: "batch size",
-			Value: batch,
-			Rule:  fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why),
-		},
-		Largest: largest,
-	}
+	const rule = "must be at most %s, the largest feasible: %s"
+	return &InfeasibleError{largest, param.Fault("batch size", batch, rule, roundedDown(largest), why)}
 }
 
 // roundedDown writes a size with at most six decimals, rounded down so that it stays feasible.

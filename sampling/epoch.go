@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"math/bits"
 
 	"minsep/internal/param"
-	"minsep/internal/stream"
 )
 
 // EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps, at a
@@ -174,41 +172,23 @@ type epochs struct {
 	head *waitingTime // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
 }
 
-// epochSampler draws from epochs.
-type epochSampler struct {
-	*epochs
-	words *stream.Stream
-}
-
-// Sampler implements [Process].
-func (e *epochs) Sampler(src *stream.Source) Sampler {
-	return &epochSampler{e, src.Stream(stream.Address{})}
-}
-
-// Append implements [Sampler].
-func (s *epochSampler) Append(dst []int32, addr stream.Address, _ int64) []int32 {
-	s.words.Reset(addr)
-	place := s.below(s.EpochSteps)
-	for epoch := 0; epoch+place < s.Steps; epoch += s.EpochSteps {
+// Draw implements [Process].
+func (e *epochs) Draw(dst []int32, words Words, _ int64) []int32 {
+	place := below(words, e.EpochSteps)
+	for epoch := 0; epoch+place < e.Steps; epoch += e.EpochSteps {
 		dst = append(dst, int32(epoch+place))
-		place = s.next(place)
+		place = e.next(place, words)
 	}
 	return dst
 }
 
 // next draws the place in the next epoch.
-func (s *epochSampler) next(place int) int {
-	free := max(0, place+s.MinSep-s.EpochSteps)
-	if free < s.MinSep-1 {
-		if place = free + s.head.wait(s.words.Uint64()); place < s.MinSep-1 {
+func (e *epochs) next(place int, words Words) int {
+	free := max(0, place+e.MinSep-e.EpochSteps)
+	if free < e.MinSep-1 {
+		if place = free + e.head.wait(words.Uint64()); place < e.MinSep-1 {
 			return place
 		}
 	}
-	return s.MinSep - 1 + s.below(s.tail)
-}
-
-// below draws a number in 0 … n-1, uniform to 2^-64.
-func (s *epochSampler) below(n int) int {
-	high, _ := bits.Mul64(s.words.Uint64(), uint64(n))
-	return int(high)
+	return e.MinSep - 1 + below(words, e.tail)
 }

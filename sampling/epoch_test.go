@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/sampling"
 )
 
@@ -45,7 +46,7 @@ func TestEpochBatchSize(t *testing.T) {
 	}{{200, 50000, 250, 200}, {1793, 14745600, 8224, 14745600.0 / 8224}, {400, 1000, 0, 0}, {490, 1000, 2, 500}, {0.5, 10, 20, 0.5}} {
 		s, err := of(c.batch, c.examples, 2)
 		if c.epoch == 0 {
-			var bad *sampling.ParamError
+			var bad *param.Error
 			if !errors.As(err, &bad) || !strings.Contains(bad.Rule, "give epoch-steps 3 for that size, or 2 for 500") {
 				t.Errorf("%v of %v: %v", c.batch, c.examples, err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"minsep/internal/must"
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
@@ -109,7 +110,7 @@ func TestFixedIsTight(t *testing.T) {
 // TestCutIsUniform counts which subset of a batch stays. The twin keeps what comes first.
 func TestCutIsUniform(t *testing.T) {
 	const size, most, steps = 6, 3, 60000
-	tr := sampling.Truncation{MaxBatchSize: most}.Truncator(key("cut"))
+	truncation, src := sampling.Truncation{MaxBatchSize: most}, stream.NewSource(key("cut"))
 	subsets := 0
 	distribution := make([]float64, 1<<size)
 	for mask := range distribution {
@@ -124,7 +125,7 @@ func TestCutIsUniform(t *testing.T) {
 	seen, first := make([]int, 1<<size), make([]int, 1<<size)
 	inverse := map[int32]int{3: 0, 4: 1, 17: 2, 18: 3, 40: 4, 41: 5}
 	for step := range steps {
-		kept := sampling.Cut(tr, step, []int32{3, 4, 17, 18, 40, 41})
+		kept := sampling.Cut(truncation, []int32{3, 4, 17, 18, 40, 41}, wordsAt(src, step))
 		if !slices.IsSorted(kept) {
 			t.Fatalf("step %d: %v", step, kept)
 		}

@@ -74,10 +74,10 @@ func byDefinition(coins, owners [][]int32, b, n int) [][]int32 {
 
 func coins(s interface{ Coins() sampling.Process }, purpose string, examples int) [][]int32 {
 	src := stream.NewSource(key(purpose))
-	sampler := s.Coins().Sampler(src)
+	process := s.Coins()
 	out := make([][]int32, examples)
 	for e := range out {
-		out[e] = sampler.Append(nil, src.IntAddress(int64(e), 0), int64(e))
+		out[e] = process.Draw(nil, wordsAt(src, 0)(int64(e)), int64(e))
 	}
 	return out
 }

@@ -2,12 +2,10 @@ package sampling
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
-	"minsep/internal/stream"
 )
 
 // OwnerSampling makes a scheme sample owners in place of examples (F4.9). Each example must
@@ -75,40 +73,24 @@ func (of Population) ofOwners() Population {
 	return Population{Examples: n, Neighborhoods: Neighborhoods{1: n}}
 }
 
-// OwnerDrawer draws the examples that owners bring, under one key. It is not safe for concurrent
-// use.
-type OwnerDrawer struct {
-	OwnerSampling
-	src   *stream.Source
-	words *stream.Stream
-}
-
-// Drawer returns a drawer under key.
-func (o OwnerSampling) Drawer(key stream.Key) *OwnerDrawer {
-	src := stream.NewSource(key)
-	return &OwnerDrawer{OwnerSampling: o, src: src, words: src.Stream(stream.Address{})}
-}
-
-// Append appends to dst, which must be empty, the examples that an owner brings at a step, as
-// ascending numbers in 0 … owned-1. They are a uniformly random subset, to 2^-64. first is the
-// owner's first row in the table of examples, which identifies the owner. The words are those at
-// the address (first, step).
-func (d *OwnerDrawer) Append(dst []int, first int64, step, owned int) []int {
-	drawn := min(owned, d.ExamplesPerOwner)
+// Draw appends to dst, which must be empty, the examples that an owner brings at a step, as ascending
+// numbers in 0 … owned-1. They are a uniformly random subset, to 2^-64. The words must be fresh for
+// every owner and step.
+func (o OwnerSampling) Draw(dst []int, words Words, owned int) []int {
+	drawn := min(owned, o.ExamplesPerOwner)
 	if drawn == owned { // nothing is left to chance
 		for i := range owned {
 			dst = append(dst, i)
 		}
 		return dst
 	}
-	d.words.Reset(d.src.IntAddress(first, uint32(step)))
 	// Floyd's method: after round j all subsets of 0 … j of the size of dst are equally likely.
 	for j := owned - drawn; j < owned; j++ {
-		high, _ := bits.Mul64(d.words.Uint64(), uint64(j+1))
-		if at, there := slices.BinarySearch(dst, int(high)); there {
+		i := below(words, j+1)
+		if at, there := slices.BinarySearch(dst, i); there {
 			dst = append(dst, j) // larger than all others
 		} else {
-			dst = slices.Insert(dst, at, int(high))
+			dst = slices.Insert(dst, at, i)
 		}
 	}
 	return dst

@@ -32,10 +32,10 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 	for _, c := range []struct{ owned, brought int }{{2, 1}, {4, 2}, {5, 1}, {5, 4}, {5, 3}} {
 		name := fmt.Sprint(c)
 		all := subsets(c.owned, c.brought)
-		drawer := sampling.OwnerSampling{ExamplesPerOwner: c.brought}.Drawer(key("subsets" + name))
+		src := stream.NewSource(key("subsets" + name))
 		draw := func(owner, step int) int {
 			mask := 0
-			got := drawer.Append(nil, int64(owner), step, c.owned)
+			got := sampling.OwnerSampling{ExamplesPerOwner: c.brought}.Draw(nil, wordsAt(src, step)(int64(owner)), c.owned)
 			for _, i := range got {
 				mask |= 1 << i
 			}
@@ -86,24 +86,11 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 // TestOwnersBringAll: an owner that has no more than it may bring brings all, and no word is drawn
 // for that.
 func TestOwnersBringAll(t *testing.T) {
-	drawer := sampling.OwnerSampling{ExamplesPerOwner: 4}.Drawer(key("all"))
 	for owned := range 5 {
-		got := drawer.Append(nil, 7, 1, owned)
-		if len(got) != owned {
+		got := sampling.OwnerSampling{ExamplesPerOwner: 4}.Draw(nil, nil, owned)
+		if !slices.Equal(got, []int{0, 1, 2, 3}[:owned]) {
 			t.Errorf("an owner of %d examples brings %v", owned, got)
 		}
-		for i, e := range got {
-			if i != e {
-				t.Errorf("an owner of %d examples brings %v", owned, got)
-			}
-		}
-	}
-	// The same at any time, and of any drawer of the key.
-	again := sampling.OwnerSampling{ExamplesPerOwner: 4}.Drawer(key("all"))
-	first := again.Append(nil, 7, 5, 1000)
-	again.Append(nil, 8, 5, 1000)
-	if !slices.Equal(first, drawer.Append(nil, 7, 5, 1000)) || !slices.Equal(first, again.Append(nil, 7, 5, 1000)) {
-		t.Error("a draw depends on what was drawn before")
 	}
 }
 
@@ -186,14 +173,13 @@ func ownedRows(n int) sampling.Audited {
 func formedOwners(t *testing.T, spec sampling.Spec, n int) [][][]int64 {
 	t.Helper()
 	src := stream.NewSource(key("audited owners"))
-	sampler := spec.Process().Sampler(src)
-	drawer := spec.Owners.Drawer(key("audited examples"))
+	process, subsets := spec.Process(), stream.NewSource(key("audited examples"))
 	batches := make([][][]int64, spec.Scheme().NumSteps())
 	firsts := make([][]int64, len(batches))
 	for u := range int64(1000) {
-		for _, step := range sampler.Append(nil, src.IntAddress(u, 0), u) {
+		for _, step := range process.Draw(nil, wordsAt(src, 0)(u), u) {
 			var group []int64
-			for _, i := range drawer.Append(nil, u, int(step), (n-int(u)+999)/1000) {
+			for _, i := range spec.Owners.Draw(nil, wordsAt(subsets, int(step))(u), (n-int(u)+999)/1000) {
 				group = append(group, u+1000*int64(i))
 			}
 			batches[step], firsts[step] = append(batches[step], group), append(firsts[step], u)
@@ -202,7 +188,7 @@ func formedOwners(t *testing.T, spec sampling.Spec, n int) [][][]int64 {
 	for step, batch := range batches {
 		cut := spec.Truncation
 		if cut != nil {
-			stay := sampling.Cut(cut.Truncator(key("audited cut")), step, slices.Clone(firsts[step]))
+			stay := sampling.Cut(*cut, slices.Clone(firsts[step]), wordsAt(stream.NewSource(key("audited cut")), step))
 			batch = slices.DeleteFunc(batch, func(g []int64) bool { return !slices.Contains(stay, g[0]%1000) })
 		}
 		slices.SortFunc(batch, func(x, y []int64) int { return int(x[0] - y[0]) })

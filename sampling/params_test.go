@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/sampling"
 )
 
@@ -153,7 +154,7 @@ func TestParamsRefuse(t *testing.T) {
 		must.Do(t, p.Validate())
 		must.Do(t, json.Unmarshal([]byte(c.change), &p))
 		err := p.Validate()
-		var bad *sampling.ParamError
+		var bad *param.Error
 		if !errors.As(err, &bad) || bad.Param != c.param || !strings.Contains(bad.Rule, c.rule) {
 			t.Errorf("%s: %v", c.name, err)
 		}

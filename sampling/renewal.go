@@ -1,10 +1,6 @@
 package sampling
 
-import (
-	"math/bits"
-
-	"minsep/internal/stream"
-)
+import "math/bits"
 
 // renewal is a process with turns: the example waits for its first turn, and after each
 // participation keeps the separation and waits again.
@@ -19,37 +15,25 @@ type renewal struct {
 	secret     bool // the part is drawn; otherwise it is the row modulo parts
 }
 
-// renewalSampler draws from a renewal.
-type renewalSampler struct {
-	*renewal
-	words *stream.Stream
-}
-
-// Sampler implements [Process].
-func (r *renewal) Sampler(src *stream.Source) Sampler {
-	return &renewalSampler{r, src.Stream(stream.Address{})}
-}
-
-// Append implements [Sampler].
-func (s *renewalSampler) Append(dst []int32, addr stream.Address, row int64) []int32 {
-	s.words.Reset(addr)
-	step := s.start
-	if s.parts > 0 {
-		step += s.part(row)
+// Draw implements [Process].
+func (r *renewal) Draw(dst []int32, words Words, row int64) []int32 {
+	step := r.start
+	switch {
+	case r.parts > 0 && r.secret:
+		step += below(words, r.parts)
+	case r.parts > 0:
+		step += int(row % int64(r.parts))
 	}
-	step += s.first.wait(s.words.Uint64()) * s.stride
-	for step < s.steps {
+	step += r.first.wait(words.Uint64()) * r.stride
+	for step < r.steps {
 		dst = append(dst, int32(step))
-		step += (s.lead + s.gap.wait(s.words.Uint64())) * s.stride
+		step += (r.lead + r.gap.wait(words.Uint64())) * r.stride
 	}
 	return dst
 }
 
-// part returns the number of the example's part.
-func (s *renewalSampler) part(row int64) int {
-	if !s.secret {
-		return int(row % int64(s.parts))
-	}
-	high, _ := bits.Mul64(s.words.Uint64(), uint64(s.parts)) // uniform to 2^-64
+// below draws a number in 0 … n-1, uniform to 2^-64.
+func below(words Words, n int) int {
+	high, _ := bits.Mul64(words.Uint64(), uint64(n))
 	return int(high)
 }

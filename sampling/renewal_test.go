@@ -16,13 +16,17 @@ import (
 
 func key(purpose string) stream.Key { return stream.PublicKey("sampling tests", []byte(purpose)) }
 
+// wordsAt gives the words of rows at a step, or of their copies.
+func wordsAt(src *stream.Source, step int) func(row int64) sampling.Words {
+	return func(row int64) sampling.Words { return src.Stream(src.IntAddress(row, uint32(step))) }
+}
+
 // draws calls visit with the participations of examples 0, 1, ….
 func draws(s interface{ Process() sampling.Process }, purpose string, examples int, visit func(row int, steps []int32)) {
-	src := stream.NewSource(key(purpose))
-	sampler := s.Process().Sampler(src)
+	src, process := stream.NewSource(key(purpose)), s.Process()
 	var steps []int32
 	for row := range examples {
-		steps = sampler.Append(steps[:0], src.IntAddress(int64(row), 0), int64(row))
+		steps = process.Draw(steps[:0], wordsAt(src, 0)(int64(row)), int64(row))
 		visit(row, steps)
 	}
 }
@@ -103,10 +107,10 @@ func TestCopiesAndExamplesAreIndependent(t *testing.T) {
 	const n, examples = 64, 20000
 	s := sampling.BMinSep{Prob: 0.1, Steps: n, MinSep: 8, WarmStart: true}
 	src := stream.NewSource(key("copies"))
-	sampler := s.Process().Sampler(src)
+	process := s.Process()
 	participations := func(id int64, copy uint32) uint64 {
 		mask := uint64(0)
-		for _, t := range sampler.Append(nil, src.IntAddress(id, copy), 0) {
+		for _, t := range process.Draw(nil, wordsAt(src, int(copy))(id), 0) {
 			mask |= 1 << t
 		}
 		return mask

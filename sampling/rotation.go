@@ -3,11 +3,9 @@ package sampling
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"minsep/internal/param"
-	"minsep/internal/stream"
 )
 
 // Rotation lets the examples of one pool at a time take part, each exactly once, at a uniform step
@@ -121,23 +119,10 @@ func (s Rotation) PoolAt(step, number int) int { return step / s.EpochSteps % nu
 // rotating is the process of a Rotation.
 type rotating struct{ Rotation }
 
-// rotationSampler draws from rotating.
-type rotationSampler struct {
-	Rotation
-	words *stream.Stream
-}
-
-// Sampler implements [Process].
-func (r rotating) Sampler(src *stream.Source) Sampler {
-	return &rotationSampler{r.Rotation, src.Stream(stream.Address{})}
-}
-
-// Append implements [Sampler]. Word e of the example's stream is its place in period e.
-func (s *rotationSampler) Append(dst []int32, addr stream.Address, _ int64) []int32 {
-	s.words.Reset(addr)
-	for first := 0; first < s.Steps; first += s.EpochSteps {
-		place, _ := bits.Mul64(s.words.Uint64(), uint64(s.EpochSteps))
-		if step := first + int(place); step < s.Steps {
+// Draw implements [Process]. Word e is the example's place in period e.
+func (r rotating) Draw(dst []int32, words Words, _ int64) []int32 {
+	for first := 0; first < r.Steps; first += r.EpochSteps {
+		if step := first + below(words, r.EpochSteps); step < r.Steps {
 			dst = append(dst, int32(step))
 		}
 	}

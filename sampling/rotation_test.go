@@ -14,10 +14,9 @@ import (
 // formRotation draws batches of rows by the definition: of each period its pool.
 func formRotation(s sampling.Rotation, pools *sampling.PoolMembers, members func(row int64) []uint32, rows int64) [][]int64 {
 	src := stream.NewSource(stream.PublicKey("test", nil))
-	sampler := s.Process().Sampler(src)
 	batches := make([][]int64, s.Steps)
 	for row := range rows {
-		steps := sampler.Append(nil, src.IntAddress(row, 0), row)
+		steps := s.Process().Draw(nil, src.Stream(src.IntAddress(row, 0)), row)
 		for _, step := range s.In(steps, members(row), pools.Number) {
 			batches[step] = append(batches[step], row)
 		}

@@ -220,10 +220,10 @@ func TestLongTables(t *testing.T) {
 	const steps, draws = 5000, 20000
 	table := must.Get(sampling.BMinSep{Prob: 0.002, Steps: steps, MinSep: 100}.Law().Tabulate(steps))(t)
 	source := stream.NewSource(stream.PublicKey("table", []byte("long")))
-	sampler := table.Process().Sampler(source)
+	process := table.Process()
 	var first, second []float64
 	for i := range int64(draws) {
-		list := sampler.Append(nil, source.IntAddress(i, 0), 0)
+		list := process.Draw(nil, wordsAt(source, 0)(i), 0)
 		if len(list) > 1 {
 			first, second = append(first, float64(list[0])), append(second, float64(list[1]-list[0]-100))
 		}

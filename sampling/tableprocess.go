@@ -5,8 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
-
-	"minsep/internal/stream"
 )
 
 var lawKind = Kind{
@@ -237,29 +235,9 @@ func (s *segment) append(threshold uint64) {
 	s.survive = append(s.survive, high<<1|low>>63)
 }
 
-// Sampler implements [Process].
-func (p *TableProcess) Sampler(src *stream.Source) Sampler {
-	return &tableSampler{p, src.Stream(stream.Address{})}
-}
-
-// tableSampler draws from a TableProcess.
-type tableSampler struct {
-	*TableProcess
-	words *stream.Stream
-}
-
-// Append implements [Sampler].
-func (s *tableSampler) Append(dst []int32, addr stream.Address, _ int64) []int32 {
-	s.words.Reset(addr)
-	return s.Draw(dst, s.words)
-}
-
-// Words gives independent uniform words.
-type Words interface{ Uint64() uint64 }
-
-// Draw appends the steps of the participations of one example to dst. It takes a word for the start,
-// if there are several, and one for each segment that it comes to.
-func (p *TableProcess) Draw(dst []int32, words Words) []int32 {
+// Draw implements [Process]. It takes a word for the start, if there are several, and one for each
+// segment that it comes to.
+func (p *TableProcess) Draw(dst []int32, words Words, _ int64) []int32 {
 	k := p.first[0]
 	if len(p.first) > 1 {
 		word := words.Uint64() >> 1

@@ -1,20 +1,21 @@
-package sampling
+package sampling_test
 
 import (
 	"testing"
 
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // TestPrioritiesAreFresh: staying in a batch at one step says nothing of another step, of another
 // entry beyond the size of the batch, or of a copy, as docs/formulas.md, F3.6, needs.
 func TestPrioritiesAreFresh(t *testing.T) {
 	const rounds = 20000
-	cut := Truncation{MaxBatchSize: 2}.Truncator(stream.PublicKey("fresh", nil))
+	src := stream.NewSource(key("fresh"))
 	stays := func(row int64, step int, rows []int64) int {
 		stay := 0
-		for _, r := range Cut(cut, step, rows) {
+		for _, r := range sampling.Cut(sampling.Truncation{MaxBatchSize: 2}, rows, wordsAt(src, step)) {
 			if r == row {
 				stay++
 			}

@@ -137,7 +137,7 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 		purpose = "participations of owners"
 	}
 	src := stream.NewSource(key.Sub(purpose))
-	sampler := x.process.Sampler(src)
+	words := src.Stream(stream.Address{})
 	batches := make([][]int32, n)
 	var steps []int32
 	clear(x.sampled)
@@ -146,7 +146,8 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 		if x.sameCoins {
 			from = int64(row) / int64(k)
 		}
-		for _, step := range sampler.Append(steps[:0], src.IntAddress(from, 0), from) {
+		words.Reset(src.IntAddress(from, 0))
+		for _, step := range x.process.Draw(steps[:0], words, from) {
 			batches[step] = append(batches[step], row)
 			if int(row) >= x.canaries*k {
 				x.sampled[step]++
@@ -160,9 +161,11 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 	most := math.MaxInt
 	if truncation != nil {
 		most = truncation.MaxBatchSize
-		truncator := truncation.Truncator(key.Sub("truncation"))
+		src := stream.NewSource(key.Sub("truncation"))
 		for step, batch := range batches {
-			batches[step] = sampling.Cut(truncator, step, batch)
+			batches[step] = sampling.Cut(*truncation, batch, func(row int64) sampling.Words {
+				return src.Stream(src.IntAddress(row, uint32(step)))
+			})
 		}
 	}
 	for canary, row := range x.rows {
@@ -202,7 +205,9 @@ func (x *trainer) gradient(key stream.Key, canary, step int) float64 {
 	if x.formed.Owners == nil {
 		return 1
 	}
-	brought := x.formed.Owners.Drawer(key.Sub("examples of owners")).Append(nil, int64(canary)*owned, step, owned)
+	src := stream.NewSource(key.Sub("examples of owners"))
+	words := src.Stream(src.IntAddress(int64(canary)*owned, uint32(step)))
+	brought := x.formed.Owners.Draw(nil, words, owned)
 	sum := 0.0
 	for range brought {
 		sum++

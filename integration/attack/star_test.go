@@ -54,14 +54,13 @@ func starDelta(t *testing.T, blocking bool, runs int) (estimate, standardError f
 	}
 	rng, gamma, root := rand.New(rand.NewPCG(3, 4)), math.Exp(starEpsilon), seeded("star")
 	src := stream.NewSource(root.Key(stream.RunID{1}, [32]byte{}, "formation").Sub("participations"))
-	sampler := process.Sampler(src)
 	sum, squares := 0.0, 0.0
 	coins := make([][]int32, starLeaves+1)
 	for run := range runs {
 		var own [3]bool
 		var leaf [3][starLeaves]bool
 		for e := range coins {
-			coins[e] = sampler.Append(coins[e][:0], src.IntAddress(int64(run*(starLeaves+1)+e), 0), int64(e))
+			coins[e] = process.Draw(coins[e][:0], src.Stream(src.IntAddress(int64(run*(starLeaves+1)+e), 0)), int64(e))
 			for _, step := range coins[e] {
 				if e == 0 {
 					own[step+1] = true

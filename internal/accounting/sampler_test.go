@@ -88,7 +88,7 @@ func samplerCases() []samplerCase {
 
 // draw returns how often the examples of owner number i take part at each step, drawn as form draws
 // it: example row, copy c. Owners with several examples have a copy among them.
-func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (x [samplerSteps]int) {
+func (c samplerCase) draw(process sampling.Process, src *stream.Source, i int) (x [samplerSteps]int) {
 	k := c.run.MaxExamplesPerOwner
 	coins, owners := make([][]int32, k), make([][]int32, k)
 	for e := range k {
@@ -99,7 +99,7 @@ func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (
 		if e == k-1 && e > 0 {
 			row, copies = row-1, 1 // the second copy of the example before
 		}
-		coins[e], owners[e] = sampler.Append(nil, src.IntAddress(row, copies), row), []int32{0}
+		coins[e], owners[e] = process.Draw(nil, src.Stream(src.IntAddress(row, copies)), row), []int32{0}
 	}
 	if m := c.run.Sampler.MultiOwner; m != nil {
 		coins = m.Exclude(coins, owners)
@@ -184,10 +184,10 @@ func TestSamplersFollowTheirAccounting(t *testing.T) {
 	const owners = 60000
 	for _, c := range samplerCases() {
 		src := stream.NewSource(stream.PublicKey("samplers", []byte(c.name)))
-		sampler := c.run.Sampler.Process().Sampler(src)
+		process := c.run.Sampler.Process()
 		draws := map[[samplerSteps]int]int{}
 		for i := range owners {
-			draws[c.draw(sampler, src, i)]++
+			draws[c.draw(process, src, i)]++
 		}
 		loss := func(r Run) func(u []float64) (float64, error) {
 			return func(u []float64) (float64, error) { return generating(r, u) }

@@ -64,7 +64,7 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 // drawOne appends the participations of one example.
 func drawOne(process *sampling.TableProcess, dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
 	var buffer [64]int32
-	for _, step := range process.Draw(buffer[:0], u) {
+	for _, step := range process.Draw(buffer[:0], u, 0) {
 		dst = append(dst, kernel.Hit{Step: int(step), Times: 1})
 	}
 	return dst

@@ -1,8 +1,7 @@
 // Package param reports faulty parameters, all of them in one pass.
 //
 // Every Validate method of minsep collects its faults with a [Checker] and returns them joined, so
-// that a user corrects a plan once and not ten times. Packages that users import re-export [Error]
-// as ParamError.
+// that a user corrects a plan once and not ten times.
 package param
 
 import (

@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
 // assembly turns the chunks of a shard into its batches. R is the type of row numbers in the files.
 type assembly[R int32 | int64] struct {
-	steps     int // of the shard
-	first     int // its first step
-	truncator *sampling.Truncator
+	steps     int         // of the shard
+	first     int         // its first step
+	truncator *truncator  // nil unless batches are truncated
 	events    [2][][]byte // by kind
 	ids       ownergraph.IDType
 	names     []ownergraph.Edges
@@ -99,13 +100,40 @@ func (a *assembly[R]) batches() (lists[R], error) {
 		// Blocked rows go first: the maximum size is for the examples that take part.
 		batch = remove(batch, without.at(t))
 		if a.truncator != nil {
-			batch = sampling.Cut(a.truncator, a.first+t, batch)
+			batch = cut(a.truncator, a.first+t, batch)
 		}
 		kept = append(kept, batch...)
 		l.starts[t+1] = int64(len(kept))
 	}
 	l.rows = kept
 	return l, nil
+}
+
+// truncator truncates batches under a key.
+type truncator struct {
+	sampling.Truncation
+	*stepWords
+}
+
+func cut[R int32 | int64](t *truncator, step int, rows []R) []R {
+	return sampling.Cut(t.Truncation, rows, func(row int64) sampling.Words { return t.at(row, step) })
+}
+
+// stepWords gives the words of rows at steps.
+type stepWords struct {
+	src   *stream.Source
+	words *stream.Stream
+}
+
+func newStepWords(key stream.Key) *stepWords {
+	src := stream.NewSource(key)
+	return &stepWords{src, src.Stream(stream.Address{})}
+}
+
+// at gives the words of a row at a step, until it is called again.
+func (w *stepWords) at(row int64, step int) sampling.Words {
+	w.words.Reset(w.src.IntAddress(row, uint32(step)))
+	return w.words
 }
 
 // remove deletes the rows of out from rows, in place. Both ascend.
@@ -151,7 +179,7 @@ func assemble[R int32 | int64](
 		if err != nil {
 			return b, err
 		}
-		a.truncator = t.Truncator(key)
+		a.truncator = &truncator{*t, newStepWords(key)}
 	}
 	g := &groups[R]{steps: a.steps}
 	for chunk := []byte(nil); chunks(&chunk); chunk = nil {

@@ -109,14 +109,15 @@ func (f *drawFn) begin(ctx context.Context, resolved side) error {
 	return nil
 }
 
-// newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
+// newDrawer makes the drawer of one goroutine.
 func (f *drawFn) newDrawer() *drawer {
 	d := &drawer{
-		src:    stream.NewSource(f.participations),
-		events: newEventPacker(f.config.shards(), taken),
-		config: f.config,
+		src:     stream.NewSource(f.participations),
+		process: f.process,
+		events:  newEventPacker(f.config.shards(), taken),
+		config:  f.config,
 	}
-	d.sampler = f.process.Sampler(d.src)
+	d.words = d.src.Stream(stream.Address{})
 	if f.config.needsNames() {
 		d.names = newNamePacker(d.events.shards)
 	}

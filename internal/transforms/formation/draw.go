@@ -13,14 +13,21 @@ import (
 // drawer draws the participations, or the coins, of one job at a time, or packs its rows by owner.
 type drawer struct {
 	src     *stream.Source
-	sampler sampling.Sampler
+	words   *stream.Stream // of src
+	process sampling.Process
 	events  *eventPacker
 	names   *namePacker  // nil unless the long form needs ids
 	owners  *ownerPacker // nil unless the scheme looks at owners
 	config  *Config
 	rows    ownergraph.Rows
-	steps   []int32
-	rest    []byte // of a record of an owner
+	steps   []int32 // in which a copy of an example takes part
+	rest    []byte  // of a record of an owner
+}
+
+// participate sets the steps of the copy of an example at an address.
+func (d *drawer) participate(at stream.Address, row int64) {
+	d.words.Reset(at)
+	d.steps = d.process.Draw(d.steps[:0], d.words, row)
 }
 
 // draw draws for the rows of a job: a range of numbers, or encoded rows of a table. It flushes all
@@ -29,7 +36,7 @@ func (d *drawer) draw(j job) output {
 	var out output
 	for i := range j.count {
 		row := j.first + i
-		d.steps = d.sampler.Append(d.steps[:0], d.src.IntAddress(row, 0), row)
+		d.participate(d.src.IntAddress(row, 0), row)
 		d.pack(row)
 	}
 	out.examples = int(j.count)
@@ -104,7 +111,7 @@ func (d *drawer) drawRows(b []byte) error {
 		row := d.rows.First + int64(i)
 		for c := range d.rows.Copies[i] {
 			// Copies of an example take part by themselves, and may meet in a batch.
-			d.steps = d.sampler.Append(d.steps[:0], d.rows.Examples.Address(d.src, i, c), row)
+			d.participate(d.rows.Examples.Address(d.src, i, c), row)
 			if rotation != nil {
 				d.steps = rotation.In(d.steps, d.rows.PoolsOf(i), d.config.Pools)
 			}

@@ -198,7 +198,7 @@ func keyOf(t testing.TB, spec sampling.Spec, purpose string) stream.Key {
 // sequential forms the batches of a scheme one copy after the other, with nothing of the pipeline.
 func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
 	src := stream.NewSource(keyOf(t, spec, "participations"))
-	sampler := spec.Process().Sampler(src)
+	process := spec.Process()
 	var rows []int64
 	var drawn, owners [][]int32
 	for row := range tb.n {
@@ -215,7 +215,7 @@ func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
 				addr = tb.rows.Examples.Address(src, int(row), c)
 			}
 			rows, owners = append(rows, row), append(owners, owned)
-			drawn = append(drawn, sampler.Append(nil, addr, row))
+			drawn = append(drawn, process.Draw(nil, src.Stream(addr), row))
 		}
 	}
 	if m := spec.MultiOwner; m != nil {
@@ -230,10 +230,16 @@ func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
 	for i, b := range batches {
 		slices.Sort(b)
 		if spec.Truncation != nil {
-			batches[i] = sampling.Cut(spec.Truncation.Truncator(keyOf(t, spec, "truncation")), i, b)
+			batches[i] = cutAt(t, spec, i, b)
 		}
 	}
 	return batches
+}
+
+// cutAt truncates the batch of a step.
+func cutAt(t testing.TB, spec sampling.Spec, step int, rows []int64) []int64 {
+	src := stream.NewSource(keyOf(t, spec, "truncation"))
+	return sampling.Cut(*spec.Truncation, rows, func(row int64) sampling.Words { return src.Stream(src.IntAddress(row, uint32(step))) })
 }
 
 func specs() map[string]sampling.Spec {

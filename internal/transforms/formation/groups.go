@@ -86,7 +86,7 @@ func (g *groups[R]) add(b []byte) error {
 // has as many owners as may be, of drawn entries each. It is called once.
 func (g *groups[R]) batches(
 	first int,
-	truncator *sampling.Truncator,
+	truncator *truncator,
 	drawn int,
 	pad bool,
 ) (l lists[R], ends []int64) {
@@ -110,7 +110,7 @@ func (g *groups[R]) batches(
 			for _, x := range batch {
 				leads = append(leads, R(x.first))
 			}
-			batch = ofOwners(batch, sampling.Cut(truncator, first+t, leads))
+			batch = ofOwners(batch, cut(truncator, first+t, leads))
 		}
 		slices.SortFunc(batch, func(x, y group) int { return cmp.Compare(g.rows[x.start], g.rows[y.start]) })
 		for _, x := range batch {

@@ -87,8 +87,10 @@ func (*drawOwnersFn) ProcessElement(
 		return err
 	}
 	d := &ownerDrawer{
-		sampler: c.Spec.Process().Sampler(stream.NewSource(sample)),
-		drawer:  c.Spec.Owners.Drawer(bring),
+		process: c.Spec.Process(),
+		words:   stream.NewSource(sample).Stream(stream.Address{}),
+		unit:    *c.Spec.Owners,
+		subsets: newStepWords(bring),
 		out:     newGroupPacker(c.shards()),
 	}
 	if c.needsNames() {
@@ -105,8 +107,10 @@ func (*drawOwnersFn) ProcessElement(
 
 // ownerDrawer draws for one owner after the other.
 type ownerDrawer struct {
-	sampler sampling.Sampler
-	drawer  *sampling.OwnerDrawer
+	process sampling.Process
+	words   *stream.Stream
+	unit    sampling.OwnerSampling
+	subsets *stepWords
 	out     *groupPacker
 	names   *namePacker // nil unless the long form needs ids
 
@@ -142,9 +146,10 @@ func (d *ownerDrawer) draw(emit emitChunk) {
 	// Rows ascend, since records are sorted. The first one stands for the owner where a scheme asks
 	// for a row: it is the same for any number of buckets.
 	first := d.rows[0]
-	d.steps = d.sampler.Append(d.steps[:0], d.owner, first)
+	d.words.Reset(d.owner)
+	d.steps = d.process.Draw(d.steps[:0], d.words, first)
 	for _, step := range d.steps {
-		d.brought = d.drawer.Append(d.brought[:0], first, int(step), len(d.rows))
+		d.brought = d.unit.Draw(d.brought[:0], d.subsets.at(first, int(step)), len(d.rows))
 		d.out.add(first, step, d.rows, d.brought)
 		d.held += len(d.brought)
 		if d.names != nil {

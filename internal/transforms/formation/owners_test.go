@@ -62,15 +62,14 @@ func owned(tb table) (owners [][]int64, ids []int) {
 // rows by step.
 func sequentialOwners(t testing.TB, spec sampling.Spec, tb table) [][][]int64 {
 	src := stream.NewSource(keyOf(t, spec, "participations of owners"))
-	sampler := spec.Process().Sampler(src)
-	drawer := spec.Owners.Drawer(keyOf(t, spec, "examples of owners"))
+	process, subsets := spec.Process(), stream.NewSource(keyOf(t, spec, "examples of owners"))
 	batches := make([][][]int64, spec.Scheme().NumSteps())
 	firsts := make([][]int64, len(batches))
 	owners, ids := owned(tb)
 	for u, rows := range owners {
-		for _, step := range sampler.Append(nil, tb.rows.Owners.Address(src, ids[u], 0), rows[0]) {
+		for _, step := range process.Draw(nil, src.Stream(tb.rows.Owners.Address(src, ids[u], 0)), rows[0]) {
 			var group []int64
-			for _, i := range drawer.Append(nil, rows[0], int(step), len(rows)) {
+			for _, i := range spec.Owners.Draw(nil, subsets.Stream(subsets.IntAddress(rows[0], uint32(step))), len(rows)) {
 				group = append(group, rows[i])
 			}
 			batches[step] = append(batches[step], group)
@@ -79,7 +78,7 @@ func sequentialOwners(t testing.TB, spec sampling.Spec, tb table) [][][]int64 {
 	}
 	for step, batch := range batches {
 		if cut := spec.Truncation; cut != nil {
-			stay := sampling.Cut(cut.Truncator(keyOf(t, spec, "truncation")), step, slices.Clone(firsts[step]))
+			stay := cutAt(t, spec, step, slices.Clone(firsts[step]))
 			kept := batch[:0]
 			for i, group := range batch {
 				if slices.Contains(stay, firsts[step][i]) {

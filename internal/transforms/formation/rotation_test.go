@@ -38,10 +38,9 @@ func TestRotationEqualsTheSequentialReference(t *testing.T) {
 	s := sampling.Rotation{Steps: 33, EpochSteps: 5} // more periods than pools, and one that is cut
 	spec := sampling.Spec{Rotation: &s}
 	src := stream.NewSource(keyOf(t, spec, "participations"))
-	sampler := s.Process().Sampler(src)
 	want := make([][]int64, s.Steps)
 	for row := range tb.n {
-		for _, step := range sampler.Append(nil, tb.rows.Examples.Address(src, int(row), 0), row) {
+		for _, step := range s.Process().Draw(nil, src.Stream(tb.rows.Examples.Address(src, int(row), 0)), row) {
 			if slices.Contains(tb.rows.PoolsOf(int(row)), uint32(int(step)/5%3)) {
 				want[step] = append(want[step], row)
 			}
