@@ -65,10 +65,10 @@ func TestDataflowLaunch(t *testing.T) {
 	}
 
 	environment = append(environment, "MINSEP="+say)
-	run(0, "./launch.sh", "plan.json", "--timeout", "6h")
+	run(0, "./launch.sh", "plan.json", "--max_num_workers", "50")
 	text := must.Get(os.ReadFile(said))(t)
 	flags := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(flags) < 10 || flags[0] != "run" || flags[1] != "plan.json" || flags[len(flags)-1] != "6h" {
+	if len(flags) < 10 || flags[0] != "run" || flags[1] != "plan.json" || flags[len(flags)-1] != "50" {
 		t.Fatalf("the script calls minsep %q", flags)
 	}
 	bound := append([]string{"bound", "--graph", "gs://bucket/edges/*.csv", "--max-per-owner", "2", "--key", "gs://secrets/key", "--out", "gs://bucket/run"}, flags[2:]...)

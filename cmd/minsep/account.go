@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"strings"
 
@@ -51,7 +50,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 				return err
 			}
 			if cert := result.Certificate; cert != nil && cert.Status == accounting.NotProven {
-				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", cert.Status, cert.Reason))
+				a.say(fmt.Sprintf("warning: %s: %s", cert.Status, cert.Reason))
 			}
 			result.Beside = planner.BesideClaim(result.Certificate, mechanism.Params{})
 			return errors.Join(a.print(result, func(w io.Writer) { printAccounted(w, result) }), err)

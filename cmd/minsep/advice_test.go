@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -55,7 +54,7 @@ func TestAdvice(t *testing.T) {
 // TestOnePrefix: a message of several lines begins with the program's name once.
 func TestOnePrefix(t *testing.T) {
 	var out bytes.Buffer
-	(&operation{}).say(&out, slog.LevelError, "one\ntwo\nthree")
+	(&operation{stderr: &out}).say("one\ntwo\nthree")
 	if want := "minsep: one\n  two\n  three\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

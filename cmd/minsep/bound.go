@@ -17,7 +17,7 @@ import (
 
 // addGraphFlags adds the flags that name the files of a graph and describe their format.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
-	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph, or - for standard input; may be repeated")
+	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph; may be repeated")
 	addFlags(f, read)
 	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
 }
@@ -77,9 +77,6 @@ only, each its own owner. Files may be compressed with gzip or zstd.`,
 			// stage refuses where it is given.
 			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
 				stage.MaxExamplesPerOwner = 1
-			}
-			if err := spoolInput(a, cmd, stage.Graph); err != nil {
-				return err
 			}
 			return runStage(a, cmd, stage.Run, printBounded)
 		},

@@ -73,7 +73,7 @@ func wrong(root *cobra.Command, line string) (faults []string) {
 // the help of commands names a command and flags that exist, and that every flag named alone is one
 // of some command.
 func TestDocumentsNameWhatThereIs(t *testing.T) {
-	a := app{stdout: io.Discard, stderr: io.Discard}
+	a := app{stdout: io.Discard}
 	root := a.command()
 	all := map[string]bool{"help": true, "version": true}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { all[f.Name] = true })

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,15 +48,12 @@ func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 	if err != nil || formed.CPU() < time.Hour.Seconds() {
 		return
 	}
-	a.say(
-		a.stderr,
-		slog.LevelWarn,
-		fmt.Sprintf(
-			"warning: --examples %d: expected to take %s of one processor, and %s of batches",
-			f.Examples,
-			budgetTime(formed.CPU()),
-			plural(formed.Bytes(), "byte"),
-		),
+	a.say(fmt.Sprintf(
+		"warning: --examples %d: expected to take %s of one processor, and %s of batches",
+		f.Examples,
+		budgetTime(formed.CPU()),
+		plural(formed.Bytes(), "byte"),
+	),
 	)
 }
 

@@ -18,7 +18,7 @@ func TestManPages(t *testing.T) {
 	if code := execute(t.Context(), []string{"man", dir}, io.Discard, os.Stderr); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	root := (&app{stdout: io.Discard, stderr: io.Discard}).command()
+	root := (&app{stdout: io.Discard}).command()
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() || c.Name() == "help" {
 			continue

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -159,9 +158,6 @@ func readWorkload(ctx context.Context, r *planner.Request) error {
 
 // readGraph sets the data of a request by a graph: the examples that each bound keeps.
 func (f *planFlags) readGraph(a *app, cmd *cobra.Command, r *planner.Request) error {
-	if err := spoolInput(a, cmd, f.graph); err != nil {
-		return err
-	}
 	graph, err := f.load(a, cmd)
 	if err != nil {
 		return err
@@ -180,7 +176,7 @@ func (f *planFlags) load(a *app, cmd *cobra.Command) (*ownergraph.Graph, error) 
 	graph, warning, err := planner.Load(cmd.Context(), f.graph, f.read)
 	if warning != nil {
 		for line := range strings.SplitSeq(message(cmd, warning), "\n") {
-			a.say(a.stderr, slog.LevelWarn, "warning: "+line)
+			a.say("warning: " + line)
 		}
 	}
 	return graph, err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -130,9 +129,6 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	ctx := cmd.Context()
 	a.out = cmp.Or(a.out, "run")
 	if err := p.nouns.NounFaults(); err != nil {
-		return err
-	}
-	if err := spoolInput(a, cmd, p.graph); err != nil {
 		return err
 	}
 	asked := p.asked(cmd)
@@ -295,10 +291,10 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	plan.Noise.ClipNorm = p.ClipNorm
 	plan.Noise.Words = string(noise.ChaCha12) // which devices can make as well
 	if out.MoreData != "" {
-		a.say(a.stderr, slog.LevelWarn, out.MoreData)
+		a.say(out.MoreData)
 	}
 	if row.MayBeWorse {
-		a.say(a.stderr, slog.LevelWarn, "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not")
+		a.say("warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not")
 	}
 	return plan, nil
 }

@@ -15,49 +15,35 @@ import (
 
 // watch shows the progress of a stage on standard error until stop is called. On a terminal it
 // rewrites one line every half second. Elsewhere it prints a line after ten seconds, then at
-// intervals that grow to a minute. With JSON logs it logs a record every ten seconds, with --quiet
-// nothing. It also logs the start of each phase at level info.
+// intervals that grow to a minute. With --quiet it shows nothing.
 func (a *app) watch(stage string) (stop func()) {
 	progress.Reset()
 	if a.quiet {
 		return func() {}
 	}
-	line := newLiveLine(a.terminal)
-	if a.logFormat == "json" {
-		line = nil
-	}
-	every := 10 * time.Second
+	line, every := newLiveLine(a.terminal), 10*time.Second
 	if line != nil {
 		every = 500 * time.Millisecond
 	}
 	begin, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Phases are looked at more often than shown, so that the log has short ones too.
-		tick, look := time.NewTicker(every), time.NewTicker(100*time.Millisecond)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
-		defer look.Stop()
-		phase, next := "", time.Duration(0)
+		next := time.Duration(0)
 		for {
 			select {
 			case <-done:
 				line.clear()
 				return
-			case <-look.C:
-				if now := progress.Now().Text; now != phase && now != "" {
-					phase = now
-					a.log.Info("phase", "stage", stage, "phase", phase)
-				}
 			case <-tick.C:
-				switch elapsed := time.Since(begin); {
-				case a.logFormat == "json":
-					a.logProgress(stage, elapsed)
-				case line != nil:
-					line.show(progressText(stage, elapsed))
-				case elapsed >= next:
-					fmt.Fprintln(a.stderr, progressText(stage, elapsed))
-					next = nextLine(elapsed)
-				}
+			}
+			switch elapsed := time.Since(begin); {
+			case line != nil:
+				line.show(progressText(stage, elapsed))
+			case elapsed >= next:
+				fmt.Fprintln(a.stderr, progressText(stage, elapsed))
+				next = nextLine(elapsed)
 			}
 		}
 	}()
@@ -68,21 +54,6 @@ func (a *app) watch(stage string) (stop func()) {
 // but within a minute. It is a second early so that the ticker's jitter does not skip a tick.
 func nextLine(elapsed time.Duration) time.Duration {
 	return elapsed + min(elapsed, time.Minute) - time.Second
-}
-
-// logProgress logs the progress of a stage as a record.
-func (a *app) logProgress(stage string, elapsed time.Duration) {
-	attrs := []any{"stage", stage, "seconds", elapsed.Seconds()}
-	if phase := progress.Now(); phase.Text != "" {
-		attrs = append(attrs, "phase", phase.Text)
-		if phase.Unit != "" {
-			attrs = append(attrs, phase.Unit, phase.Done)
-		}
-	}
-	for _, c := range progress.Counts() {
-		attrs = append(attrs, c.Name, c.Total)
-	}
-	a.log.Info("progress", attrs...)
 }
 
 // longTime returns the time that a phase without counts has taken so far, once it is long: a line

@@ -69,7 +69,7 @@ func TestTerminal(t *testing.T) {
 			}
 		}
 	}
-	stop := (&app{terminal: slave, stderr: slave, operation: operation{logFormat: "text", log: discard()}}).watch("account")
+	stop := (&app{terminal: slave, operation: operation{stderr: slave}}).watch("account")
 	progress.Enter("estimating σ: candidate 1, δ between 0.0012 and 0.0009", "samples", 1000, 100_000)
 	read(func() bool { return strings.Contains(line(), "estimating σ") && strings.HasSuffix(line(), "…") })
 	progress.Enter("short", "", 0, 0)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +65,3 @@ func TestNarrowTerminal(t *testing.T) {
 		}
 	}
 }
-
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,13 +42,12 @@ const helpWidth = 100
 
 // app is the state that all subcommands share: outputs and common flags.
 type app struct {
-	// stdout and stderr are for text, of any origin: they escape control characters, so that text
-	// from files cannot control the terminal. Raw bytes and the command's own control characters go
-	// to the writers beneath, bytes and terminal.
-	stdout, stderr io.Writer
-	args           []string  // the command line
-	bytes          io.Writer // beneath stdout, unescaped
-	terminal       io.Writer // beneath stderr, unescaped
+	// stdout and stderr, of operation, are for text, of any origin: they escape control characters, so
+	// that text from files cannot control the terminal. Raw bytes and the command's own control
+	// characters go to the writers beneath, bytes and terminal.
+	stdout   io.Writer
+	bytes    io.Writer // beneath stdout, unescaped
+	terminal io.Writer // beneath stderr, unescaped
 
 	runner    string
 	json      bool
@@ -85,22 +83,18 @@ func (e usageError) Unwrap() error { return e.error }
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
 	a := &app{
-		args:     args,
-		bytes:    out,
-		terminal: stderr,
-		stdout:   printable.Writer(out),
-		stderr:   printable.Writer(stderr),
+		bytes:     out, // of noise, too: lost output is noticed there as well
+		terminal:  stderr,
+		stdout:    printable.Writer(out),
+		operation: operation{args: args, stderr: printable.Writer(stderr)},
 	}
-	// All below writes through the escaping writers. A stream of noise writes to out itself, so lost
-	// output is noticed there too.
-	stdout, stderr = a.stdout, a.stderr
-	ctx, stop := a.onSignal(ctx, stderr)
+	ctx, stop := a.onSignal(ctx)
 	defer stop()
 	defer a.removeTemp()
 	root := a.command()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if out.fault != nil && !errors.Is(err, out.fault) {
 		err = errors.Join(err, fmt.Errorf("standard output: %w", out.fault))
@@ -112,7 +106,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// context: that error would look like a fault of the data or of the runner.
 	var stopped stopError
 	if errors.As(context.Cause(ctx), &stopped) {
-		a.say(stderr, slog.LevelError, strings.TrimSuffix(stopped.Error()+": "+a.resumeHint, ": "))
+		a.say(strings.TrimSuffix(stopped.Error()+": "+a.resumeHint, ": "))
 		return stopped.code()
 	}
 	// A job that was only translated ends as an error inside, so that no stage reads files that the
@@ -132,17 +126,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	// The code follows from the error, never from the text: scripts go by it, and texts change.
 	code := exitCode(err)
-	if a.asksJSON(args) && a.records == nil {
+	if a.asksJSON() {
 		a.printError(text, code)
 		return code
 	}
-	a.say(stderr, slog.LevelError, text)
+	a.say(text)
 	return code
 }
 
 // asksJSON reports whether the user wants JSON, even if parsing failed before the flags were set.
-func (a *app) asksJSON(args []string) bool {
-	return a.json || slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
+func (a *app) asksJSON() bool {
+	return a.json || slices.Contains(a.args, "--json") || slices.Contains(a.args, "--json=true")
 }
 
 // failure is the JSON form of an error.
@@ -194,7 +188,7 @@ Start with:  minsep keygen key
              minsep run plan.json
              minsep inspect run
 
-Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
+Exit codes: 0 done; 1 a failure of the machine or of a runner; 2 a fault in the command line or the input;
 3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
 Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
 		Version:           versionText(),
@@ -209,9 +203,9 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.quiet, "quiet", false, "print no progress and no summary")
-	a.addLogFlags(root)
+	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to standard error: debug, info, warn, error, or off")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		return errors.Join(refuseHome(a.args), refuseEmpty(cmd), a.makeLog(a.stderr))
+		return errors.Join(refuseHome(a.args), refuseEmpty(cmd), a.makeLog())
 	}
 	addBeamFlags(f, &a.runner)
 	// The order of the commands in the help is the order of the stages in a run.
@@ -235,7 +229,6 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	for _, c := range root.Commands() {
 		// These look at the flags that the constructors have defined, so they come last.
 		checkArgs(c)
-		completeValues(c)
 		acceptPowers(c)
 	}
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))

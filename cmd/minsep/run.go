@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ Start with:  minsep run --example > plan.json`,
 				return err
 			}
 			if result.Reason != "" {
-				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", result.Status, result.Reason))
+				a.say(fmt.Sprintf("warning: %s: %s", result.Status, result.Reason))
 			}
 			return a.print(result, func(w io.Writer) { printRun(w, result, a.dryRun) })
 		},

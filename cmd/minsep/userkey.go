@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -61,6 +60,6 @@ func findKey(a *app) (string, error) {
 	if !lasts(filepath.Dir(key)) {
 		text += ". This folder seems to end with its container: copy the key to a place that lasts, and name it by --key or " + keyVariable
 	}
-	a.say(a.stderr, slog.LevelWarn, text)
+	a.say(text)
 	return key, nil
 }

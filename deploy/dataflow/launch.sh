@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a plan of minsep on Dataflow. Further arguments go to the command: --dry-run, --timeout 6h, --max_num_workers 50.
+# Runs a plan of minsep on Dataflow. Further arguments go to the command: --dry-run, --max_num_workers 50.
 #
 #   PROJECT=p REGION=europe-west4 BUCKET=gs://bucket ./launch.sh plan.json
 set -eu

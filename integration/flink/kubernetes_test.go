@@ -239,7 +239,6 @@ func runsHere(t *testing.T, k *flink.Cluster) {
 	for _, a := range container(t, m.run.Spec.Template.Spec, "minsep").Args[2:] {
 		name, _, _ := strings.Cut(a, "=")
 		switch here := slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, name+"=") }); {
-		case name == "--timeout", name == "--log-format": // of the comparison
 		case here < 0:
 			t.Errorf("the Job has %s, which is not run here", a)
 		case name == "--endpoint", name == "--environment_config": // other addresses

@@ -15,60 +15,44 @@ import (
 	"minsep/internal/must"
 )
 
-// A command that is stopped, or takes too long, cancels its job on Flink and leaves nothing.
+// A command that is stopped cancels its job on Flink and leaves nothing.
 func TestStopped(t *testing.T) {
 	k := loopback(t)
 	b := newBench(t)
-	for name, c := range map[string]struct {
-		flags []string
-		code  int
-		says  string
-	}{
-		"timeout": {[]string{"--timeout", "15s"}, 1, "not done after the --timeout of 15s, with runner flink, job server " + k.Endpoint + "; the job was cancelled there"},
-		"signal":  {nil, 130, "stopped by interrupt: the same command begins again"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// Minutes of work, of which a second or some are done.
-			args := strings.Fields("form --examples 2000000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
-			cmd := exec.Command(b.bin, append(append(args, k.Flags(2)...), c.flags...)...)
-			stderr := must.Get(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
-			defer stderr.Close()
-			said := func() string {
-				b := must.Get(os.ReadFile(stderr.Name()))(t)
-				return string(b)
-			}
-			cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), stderr
-			must.Do(t, cmd.Start())
-			if c.flags == nil {
-				// The job runs, and this process, which is its worker, has worked at it.
-				for begin, idle := time.Now(), time.Duration(0); idle == 0 || cpuTime(cmd.Process.Pid) < idle+time.Second; time.Sleep(50 * time.Millisecond) {
-					if idle == 0 && strings.Contains(said(), "state: RUNNING") {
-						idle = cpuTime(cmd.Process.Pid)
-					}
-					if time.Since(begin) > jobLimit {
-						t.Fatalf("the job does not run: %s", said())
-					}
-				}
-				must.Do(t, cmd.Process.Signal(os.Interrupt))
-			}
-			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(said(), c.says) {
-				t.Errorf("%v, want exit code %d: %s", err, c.code, said())
-			}
-			_, id, _ := strings.Cut(said(), "Submitted job: ")
-			id, _, _ = strings.Cut(id, `"`)
-			log := filepath.Join(filepath.Dir(k.Logs()), "jobserver.log")
-			text, err := os.ReadFile(log)
-			if id == "" || !strings.Contains(string(text), "Canceling job invocation "+id) {
-				t.Errorf("job %q was not cancelled (%v): %s\n%s", id, err, said(), flink.Tail(log, 20))
-			}
-			if _, err := os.Stat(filepath.Join(b.dir, "stopped")); err == nil {
-				t.Error("a run directory is left")
-			}
-			if left, err := os.ReadDir(b.temp); err != nil || len(left) > 0 {
-				t.Errorf("left in the folder for temporary files: %v (%v)", left, err)
-			}
-		})
+	// Minutes of work, of which a second or some are done.
+	args := strings.Fields("form --examples 2000000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
+	cmd := exec.Command(b.bin, append(args, k.Flags(2)...)...)
+	stderr := must.Get(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
+	defer stderr.Close()
+	said := func() string { return string(must.Get(os.ReadFile(stderr.Name()))(t)) }
+	cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), stderr
+	must.Do(t, cmd.Start())
+	// The job runs, and this process, which is its worker, has worked at it.
+	for begin, idle := time.Now(), time.Duration(0); idle == 0 || cpuTime(cmd.Process.Pid) < idle+time.Second; time.Sleep(50 * time.Millisecond) {
+		if idle == 0 && strings.Contains(said(), "state: RUNNING") {
+			idle = cpuTime(cmd.Process.Pid)
+		}
+		if time.Since(begin) > jobLimit {
+			t.Fatalf("the job does not run: %s", said())
+		}
+	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || !strings.Contains(said(), "stopped by interrupt: the same command begins again") {
+		t.Errorf("%v, want exit code 130: %s", err, said())
+	}
+	_, id, _ := strings.Cut(said(), "Submitted job: ")
+	id, _, _ = strings.Cut(id, `"`)
+	log := filepath.Join(filepath.Dir(k.Logs()), "jobserver.log")
+	text, err := os.ReadFile(log)
+	if id == "" || !strings.Contains(string(text), "Canceling job invocation "+id) {
+		t.Errorf("job %q was not cancelled (%v): %s\n%s", id, err, said(), flink.Tail(log, 20))
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "stopped")); err == nil {
+		t.Error("a run directory is left")
+	}
+	if left, err := os.ReadDir(b.temp); err != nil || len(left) > 0 {
+		t.Errorf("left in the folder for temporary files: %v (%v)", left, err)
 	}
 }
 
