@@ -210,13 +210,6 @@ func printEstimate(w io.Writer, stages []pipelines.StageRun) {
 	}
 	t.row("")
 	for _, s := range stages {
-		if s.Aside != nil {
-			t.row(
-				"%s: the verification that was begun there is set aside, and its failure probability counts: %s\n",
-				s.Stage,
-				strings.Join(s.Aside, "; "),
-			)
-		}
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
 			t.row(
 				"a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n",

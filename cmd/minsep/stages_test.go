@@ -33,13 +33,3 @@ func TestEveryStageHasASchema(t *testing.T) {
 		}
 	}
 }
-
-// TestEveryStageHasACommand names the stages without a command of their name.
-func TestEveryStageHasACommand(t *testing.T) {
-	root := new(app).command()
-	for _, s := range stages.All {
-		if c, _, err := root.Find([]string{s.Name}); err != nil || c.Name() != s.Name {
-			t.Errorf("stage %s has no command: %v", s.Name, err)
-		}
-	}
-}

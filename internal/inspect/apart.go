@@ -89,7 +89,7 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 		return nil, nil, err
 	}
 	for _, s := range stages.All {
-		if !s.Drawn {
+		if !s.Secret {
 			continue
 		}
 		ix, err := manifest.ReadFinished(ctx, store.Join(dir, s.Folder()))

@@ -223,7 +223,7 @@ type folder struct {
 	inspect func(ctx context.Context, path string, found *Inspection) error
 }
 
-// inspectors holds the function that inspects the results of each stage, by the stage's name: a
+// inspectors holds the functions that inspect the contents of the results of stages, by the stage's name: a
 // folder with its index, or a file, which has none. The file of a stage registers its function.
 var inspectors = map[string]func(ctx context.Context, path string, ix *manifest.Index, found *Inspection) error{}
 
@@ -239,18 +239,19 @@ func folderOf(s *stages.Stage, path, kind string) folder {
 			}
 			found.files(ctx, ix, path)
 		}
-		if s.OneRun {
+		if s.Secret {
 			run, err := manifest.ReadRun(ctx, store.Dir(path))
 			found.check("run", "the run id is that of run.json beside the folder", err == nil && run.RunID == ix.RunID)
-		}
-		if s.Secret {
 			found.check(
 				"blinded",
 				"the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents",
 				ix.Secret != nil && *ix.Secret != manifest.Digest{},
 			)
 		}
-		return inspectors[s.Name](ctx, path, ix, found)
+		if contents := inspectors[s.Name]; contents != nil {
+			return contents(ctx, path, ix, found)
+		}
+		return nil
 	}}
 }
 

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"minsep/internal/manifest"
 	"minsep/internal/stages"
@@ -10,9 +11,7 @@ import (
 	"minsep/internal/words"
 )
 
-// inspectRun compares the result of every stage in a run directory with run.json: with the files
-// that run.json names, and with the parameters and inputs of its plan. It needs neither the key nor
-// the inputs.
+// inspectRun compares the finished results in a run directory with the files that run.json names.
 func inspectRun(ctx context.Context, path string, found *Inspection) error {
 	dir := store.Dir(path)
 	names, err := stages.Strangers(ctx, dir)
@@ -31,13 +30,6 @@ func inspectRun(ctx context.Context, path string, found *Inspection) error {
 	if run.Test {
 		found.check("fresh", "a test has fixed the run id: the batches and the noise may serve no training", false)
 	}
-	if run.TakingOver {
-		found.check(
-			"taken over",
-			"the copy of an earlier run's results was not finished: repeat minsep run --again",
-			false,
-		)
-	}
 	if n := len(run.Earlier); n > 0 {
 		found.Notes = append(
 			found.Notes,
@@ -49,19 +41,11 @@ func inspectRun(ctx context.Context, path string, found *Inspection) error {
 		)
 	}
 	found.examples(ctx, dir, run)
-	if run.Plan == nil {
-		return nil
-	}
-	directory, err := stages.PlanOf(dir, run)
-	if err != nil {
-		return err
-	}
-	names, err = directory.Plan.Stages("")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		found.stage(ctx, directory, name)
+	for _, name := range stages.Names() {
+		if named, finished := run.Stages[name]; finished {
+			differs := stages.NotNamed(ctx, dir, named)
+			found.count(name, strings.Join(append([]string{"the files that run.json names"}, differs...), "; "), int64(len(differs)))
+		}
 	}
 	return nil
 }
@@ -89,30 +73,4 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 		fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples),
 		run.Examples == formed,
 	)
-}
-
-// mostDifferences is the number of differences between a stage's result and the plan that are
-// reported.
-const mostDifferences = 20
-
-// stage compares a stage's result with run.json and the plan.
-func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
-	r := d.Result(name)
-	there, differs, err := d.Compare(ctx, r)
-	_, finished := d.Run.Stages[name]
-	switch {
-	case err != nil:
-		i.check(name, err.Error(), false)
-	case differs != nil:
-		for _, d := range differs[:min(mostDifferences, len(differs))] {
-			i.check(name, d, false)
-		}
-		if more := len(differs) - mostDifferences; more > 0 {
-			i.check(name, fmt.Sprintf("and %d more differences", more), false)
-		}
-	case there:
-		i.check(name, "the files that run.json names, with the plan's parameters and inputs", true)
-	case finished:
-		i.check(name, store.Base(r.Path())+" is missing: run.json says that the stage is finished", false)
-	}
 }

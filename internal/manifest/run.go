@@ -13,7 +13,6 @@ import (
 	"slices"
 	"syscall"
 
-	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
@@ -38,8 +37,6 @@ type Run struct {
 	// Earlier are the runs whose table, strategy or certificate this one has taken over, oldest
 	// first: the run of the directory that was named, and those that it had taken over from.
 	Earlier []stream.RunID `json:"earlier_run_ids,omitempty"`
-	// TakingOver says that the copy of an earlier run's results is not finished.
-	TakingOver bool `json:"taking_over,omitempty"`
 	// Examples are the examples of the run, once a stage knows them: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
@@ -79,14 +76,7 @@ func NewRun() Run {
 // says that there was no run.
 func OpenRun(dir string) (run Run, made bool, err error) {
 	run, err = ReadRun(background, dir)
-	switch {
-	case err == nil && run.TakingOver:
-		return run, false, param.Fault(
-			"out",
-			dir,
-			"was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
-		)
-	case !errors.Is(err, fs.ErrNotExist):
+	if !errors.Is(err, fs.ErrNotExist) {
 		return run, false, err
 	}
 	run = NewRun()

@@ -15,21 +15,21 @@ func init() {
 
 // runAccount runs the account of a plan. If nothing is certified, the estimates go to the figures
 // with the error.
-func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures) error {
-	account := Account(stages.AccountOf(d.Plan))
+func runAccount(ctx context.Context, p stages.Plan, o Options, to *Figures) error {
+	account := Account(stages.AccountOf(p))
 	result, err := account.Run(ctx, o)
 	if err != nil {
 		result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
 		to.NotCertified = &result
 		return err
 	}
-	to.Beside = planner.BesideClaim(result.Certificate, d.Plan.Strategy)
+	to.Beside = planner.BesideClaim(result.Certificate, p.Strategy)
 	return nil
 }
 
 // reportAccount takes the figures of a certificate that is there.
-func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error {
-	c, err := stages.ReadCertificate(ctx, d.Out)
+func reportAccount(ctx context.Context, p stages.Plan, to *Figures) error {
+	c, err := stages.ReadCertificate(ctx, p.Out)
 	if err != nil {
 		return err
 	}
@@ -38,12 +38,12 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	// The claim is weak or not by the number of those whom it protects.
 	to.Protected = to.owners
 	switch {
-	case d.Plan.Examples > 0:
-		to.Protected = d.Plan.Examples
+	case p.Examples > 0:
+		to.Protected = p.Examples
 	case c.Unit == accounting.UnitExample:
 		to.Protected = to.Copies
 	}
-	to.judge(c, d.Plan.Privacy.NoiseMultiplier, to.Protected)
+	to.judge(c, p.Privacy.NoiseMultiplier, to.Protected)
 	return nil
 }
 

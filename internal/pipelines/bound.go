@@ -32,17 +32,17 @@ func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 // init registers the stage for plans.
 func init() {
 	inPlans["bound"] = InPlan{
-		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-			_, err := Bound(stages.BoundOf(d.Plan)).Run(ctx, o)
+		Run: func(ctx context.Context, p stages.Plan, o Options, _ *Figures) error {
+			_, err := Bound(stages.BoundOf(p)).Run(ctx, o)
 			return err
 		},
-		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
-			b, err := manifest.OpenBounded(ctx, d.Result("bound").Path())
+		Report: func(ctx context.Context, p stages.Plan, to *Figures) error {
+			b, err := manifest.OpenBounded(ctx, store.Join(p.Out, manifest.BoundedFolder))
 			if err != nil {
 				return err
 			}
 			to.Examples, to.Copies = b.Rows, b.Summary.KeptCopies
-			to.Kept = stages.KeptText(b.Summary, stages.BoundOf(d.Plan).Bound)
+			to.Kept = stages.KeptText(b.Summary, stages.BoundOf(p).Bound)
 			to.owners = b.Summary.Owners - b.Summary.KeptPerOwner.Of(0)
 			return nil
 		},

@@ -27,12 +27,12 @@ func (f Form) Validate() error { return stages.Form(f).Validate() }
 // init registers the stage for plans.
 func init() {
 	inPlans["form"] = InPlan{
-		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-			_, err := Form(stages.FormOf(d.Plan)).Run(ctx, o)
+		Run: func(ctx context.Context, p stages.Plan, o Options, _ *Figures) error {
+			_, err := Form(stages.FormOf(p)).Run(ctx, o)
 			return err
 		},
-		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
-			f, _, err := stages.FormOf(d.Plan).Planned(ctx)
+		Report: func(ctx context.Context, p stages.Plan, to *Figures) error {
+			f, _, err := stages.FormOf(p).Planned(ctx)
 			if err != nil {
 				return err
 			}

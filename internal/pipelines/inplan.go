@@ -9,11 +9,11 @@ import (
 // InPlan has the functions by which a plan runs a stage of package stages. The file of the stage
 // registers it.
 type InPlan struct {
-	Run func(ctx context.Context, d *stages.Directory, o Options, to *Figures) error
+	Run func(ctx context.Context, p stages.Plan, o Options, to *Figures) error
 
 	// Functions of stages that have more to say; nil for the others.
 
-	Report   func(ctx context.Context, d *stages.Directory, to *Figures) error       // takes the figures of a finished result
+	Report   func(ctx context.Context, p stages.Plan, to *Figures) error             // takes the figures of a finished result
 	Forecast func(ctx context.Context, p stages.Plan, to *stages.PlanEstimate) error // adds to the estimate of a dry run
 }
 

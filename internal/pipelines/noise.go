@@ -45,12 +45,12 @@ func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
 // init registers the stage for plans.
 func init() {
-	inPlans["noise"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-		c, err := stages.ReadCertificate(ctx, d.Out)
+	inPlans["noise"] = InPlan{Run: func(ctx context.Context, p stages.Plan, o Options, _ *Figures) error {
+		c, err := stages.ReadCertificate(ctx, p.Out)
 		if err != nil {
 			return err
 		}
-		_, err = Noise(stages.NoiseOf(d.Plan, c.NoiseMultiplier)).Run(ctx, o)
+		_, err = Noise(stages.NoiseOf(p, c.NoiseMultiplier)).Run(ctx, o)
 		return err
 	}}
 }

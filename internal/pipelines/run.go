@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,7 +48,6 @@ const (
 	StageSkipped = "skipped"   // its result was there
 	StageToDo    = "to do"     // of a dry run
 	StageTaken   = "take over" // of a dry run: the earlier directory has the result
-	StageResume  = "resume"    // of a dry run: part of the result is there, and is kept
 )
 
 // StageRun is a stage of a run.
@@ -60,8 +58,7 @@ type StageRun struct {
 	Files   int     `json:"files,omitempty"` // that it wrote
 	Seconds float64 `json:"seconds"`         // of time, at least 0
 
-	Estimate *stages.PlanEstimate `json:"estimate,omitempty"`  // of a dry run
-	Aside    []string             `json:"set_aside,omitempty"` // of a dry run: how unfinished work differs that would be set aside
+	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
 
 // RunPlan runs the plan's stages in the run directory. A stage is skipped if its result is there and
@@ -90,15 +87,6 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	if err := p.Preflight(); err != nil {
 		return refused(p, err), err
 	}
-	var before *earlierRun
-	if how.Again != "" {
-		if before, err = openEarlier(ctx, from, p, o, inputs); err != nil {
-			return RunResult{}, err
-		}
-		if err := refuseStrangers(ctx, from); err != nil {
-			return RunResult{}, err
-		}
-	}
 	// The record has the inputs' digests, so that other data under the same names are another plan.
 	record, err := p.Record(inputs)
 	if err != nil {
@@ -120,29 +108,29 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	if err := fits(ctx, p, o, names); err != nil {
 		return RunResult{}, err
 	}
-	t, err := take(ctx, p, o, record, before)
+	run, made, err := take(ctx, p, o, record, how.Again != "", from)
 	if err != nil {
 		return RunResult{}, err
 	}
 	r := &planRun{
-		Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: t.run, KeyFile: o.KeyFile},
+		Directory: &stages.Directory{Out: o.Out, Plan: p, Run: run},
 		options:   o,
-		how:       how,
+		made:      made,
 		result: RunResult{
-			RunID:      t.run.RunID.String(),
-			Earlier:    t.run.Earlier,
+			RunID:      run.RunID.String(),
+			Earlier:    run.Earlier,
 			Out:        o.Out,
-			PlanSHA256: t.run.Plan.SHA256,
-			Plan:       t.run.Plan.Plan,
+			PlanSHA256: run.Plan.SHA256,
+			Plan:       run.Plan.Plan,
 		},
 	}
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
-	if o.DryRun && t.made {
+	if o.DryRun && made {
 		r.result.RunID = "" // the run will have another one
 	}
-	err = r.all(ctx, t, before, names)
+	err = r.all(ctx, names, how.Watch)
 	return r.result, err
 }
 
@@ -172,26 +160,38 @@ func checkOut(out string) error {
 	return err
 }
 
+// planRun is a plan while it runs.
+type planRun struct {
+	*stages.Directory
+	options Options
+	made    bool // the run is a new one
+	result  RunResult
+	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
+}
+
 // all runs the stages of a plan in order.
-func (r *planRun) all(ctx context.Context, t taken, before *earlierRun, names []string) error {
-	o, begin := r.options, time.Now()
-	if err := r.takeOver(ctx, before, names); err != nil {
-		return err
-	}
+func (r *planRun) all(ctx context.Context, names []string, watch func(stage string) (stop func())) error {
+	begin := time.Now()
 	for i, name := range names {
-		if err := r.stage(ctx, name); err != nil {
+		stop := func() {}
+		if watch != nil {
+			stop = watch(name)
+		}
+		err := r.stage(ctx, stages.Named(name))
+		stop()
+		if err != nil {
 			err = stages.InPlan(stages.Named(name).Group, err)
 			// A plan that failed at its first stage leaves nothing: a corrected plan may use the same
 			// directory.
-			if t.made && i == 0 && !o.DryRun && ctx.Err() == nil {
+			if r.made && i == 0 && !r.options.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, r.removeEmptyRun())
 			}
 			return err
 		}
 	}
 	// Before the last stage is done, a stopped stage may go on from some temporary files.
-	if all, err := r.Plan.Stages(""); err == nil && !o.DryRun && len(names) > 0 && names[len(names)-1] == all[len(all)-1] {
-		if err := manifest.RemoveTemporary(o.Out); err != nil {
+	if all, err := r.Plan.Stages(""); err == nil && !r.options.DryRun && len(names) == len(all) {
+		if err := manifest.RemoveTemporary(r.Out); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func fits(ctx context.Context, p stages.Plan, o Options, names []string) error {
 	}
 	bytes, folders := int64(0), []string(nil)
 	for _, s := range stages.All {
-		if s.Sized && slices.Contains(names, s.Name) {
+		if s.Secret && slices.Contains(names, s.Name) {
 			bytes += p.Estimate(s.Name).Bytes
 			folders = append(folders, s.Folder())
 		}
@@ -271,47 +271,27 @@ func check(
 	return names, inputs, stages.EachOnce(stages.InPlan("", c.Err()))
 }
 
-// planRun is a plan while it runs.
-type planRun struct {
-	*stages.Directory
-	options Options
-	how     Settings
-	result  RunResult
-
-	taken []string // stages with results that the earlier run's directory has
-
-	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
-}
-
-// stage runs a stage, or skips it.
-func (r *planRun) stage(ctx context.Context, name string) error {
-	begin := time.Now()
-	if r.how.Watch != nil {
-		defer r.how.Watch(name)()
-	}
-	s := r.stageOf(name)
-	done := StageRun{Stage: name}
-	state, err := r.advance(ctx, s, &done)
-	if err != nil {
+// stage runs a stage, or skips it. A dry run says what would be done.
+func (r *planRun) stage(ctx context.Context, s *stages.Stage) (err error) {
+	begin, inPlan := time.Now(), inPlans[s.Name]
+	done := StageRun{Stage: s.Name}
+	if done.State, err = r.advance(ctx, s, inPlan); err != nil {
 		return err
 	}
-	if !r.options.DryRun {
-		if err := r.keep(ctx, s); err != nil {
-			return err
-		}
-	}
-	done.State, done.Path = state, s.Path()
+	done.Path = r.Path(s)
 	if r.options.DryRun {
-		e := r.Plan.Estimate(name)
-		if s.inPlan.Forecast != nil && state != StageSkipped && state != StageTaken {
-			if err := s.inPlan.Forecast(ctx, r.Plan, &e); err != nil {
+		e := r.Plan.Estimate(s.Name)
+		if inPlan.Forecast != nil && done.State == StageToDo {
+			if err := inPlan.Forecast(ctx, r.Plan, &e); err != nil {
 				return err
 			}
 		}
 		done.Estimate = &e
+	} else if err := r.keep(ctx, s); err != nil {
+		return err
 	}
-	if state == StageDone || state == StageSkipped {
-		if done.Files, err = r.report(ctx, s); err != nil {
+	if done.State == StageDone || done.State == StageSkipped {
+		if done.Files, err = r.report(ctx, s, inPlan); err != nil {
 			return err
 		}
 	}
@@ -320,88 +300,50 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
-// foresee returns the state of a stage in a dry run, where the stage has no result, and how
-// unfinished work differs that it would set aside.
-func (r *planRun) foresee(ctx context.Context, s planStage) (state string, aside []string, err error) {
-	r.pending = true
-	resumes, differs, err := s.Unfinished(ctx)
-	if resumes && differs == nil {
-		return StageResume, nil, err
-	}
-	return StageToDo, differs, err
-}
-
-// advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
-// which. A dry run also sets Aside of done.
-func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (state string, err error) {
-	// In a dry run nothing is made, so a stage after an unfinished one has no inputs to compare with.
-	if slices.Contains(r.taken, s.Name) && r.options.DryRun {
+// advance skips, runs or refuses a stage, or in a dry run says which, and returns the stage's state.
+func (r *planRun) advance(ctx context.Context, s *stages.Stage, inPlan InPlan) (state string, err error) {
+	dry := r.options.DryRun
+	_, named := r.Run.Stages[s.Name]
+	switch {
+	case dry && r.made && named:
 		return StageTaken, nil
+	case dry && (r.made || r.pending): // nothing is made, so this stage has no inputs to compare with
+		return StageToDo, nil
 	}
-	if r.pending {
-		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
-	}
-	there, differs, err := r.Compare(ctx, s.Result)
+	there, differs, err := r.Compare(ctx, s)
 	switch {
 	case err != nil:
 		return "", err
 	case there && differs == nil:
 		return StageSkipped, nil
 	case there:
-		return "", refuse(s.Path(), "holds another result", differs)
-	case r.options.DryRun:
-		state, done.Aside, err = r.foresee(ctx, s)
-		return state, err
-	}
-	if err := r.canMake(s); err != nil {
-		return "", err
-	}
-	if err := s.inPlan.Run(ctx, r.Directory, r.options, &r.result.Figures); err != nil {
-		return "", inPlanWords(err)
-	}
-	watched, failures := store.WatchFailures(ctx)
-	// The result is compared as any later command will compare it: a stage that writes something else
-	// than the plan asks for must not be taken for done.
-	there, differs, err = s.Compare(watched)
-	if failed := failures.Err(); failed != nil {
-		err = fmt.Errorf(
-			"%s: it was made, but could not be read again: repeat the command, which goes on from there: %w",
-			s.Path(),
-			failed,
+		return "", refuse(r.Path(s), "holds another result", differs)
+	case dry:
+		r.pending = true
+		return StageToDo, nil
+	case named && len(r.Run.Earlier) > 0 && s.Formats != nil && !s.Secret:
+		// Under the present run id it would be another result, and the certificate and the batches would
+		// not belong to it.
+		return "", param.Fault(
+			"out",
+			r.Path(s),
+			"is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out",
 		)
 	}
-	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf(
-			"%s: the result just made does not match: %s",
-			s.Path(),
-			strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "),
-		)
-	}
-	return StageDone, err
-}
-
-// planStage is a stage of the plan with its result.
-type planStage struct {
-	stages.Result
-	inPlan InPlan
-}
-
-// stageOf returns the stage of a name.
-func (r *planRun) stageOf(name string) planStage {
-	return planStage{r.Result(name), inPlans[name]}
+	return StageDone, inPlanWords(inPlan.Run(ctx, r.Plan, r.options, &r.result.Figures))
 }
 
 // report takes the figures of a finished result, and returns the number of its files.
-func (r *planRun) report(ctx context.Context, s planStage) (files int, err error) {
-	if s.inPlan.Report != nil {
-		if err := s.inPlan.Report(ctx, r.Directory, &r.result.Figures); err != nil {
+func (r *planRun) report(ctx context.Context, s *stages.Stage, inPlan InPlan) (files int, err error) {
+	if inPlan.Report != nil {
+		if err := inPlan.Report(ctx, r.Plan, &r.result.Figures); err != nil {
 			return 0, err
 		}
 	}
 	if s.Formats == nil {
 		return 1, nil
 	}
-	ix, err := manifest.Read(ctx, s.Path())
+	ix, err := manifest.Read(ctx, r.Path(s))
 	if err != nil {
 		return 0, err
 	}
@@ -442,8 +384,8 @@ func (r *planRun) removeEmptyRun() error {
 }
 
 // keep writes the result of a finished stage to run.json.
-func (r *planRun) keep(ctx context.Context, s planStage) error {
-	now, err := r.Vouching(ctx, s.Result)
+func (r *planRun) keep(ctx context.Context, s *stages.Stage) error {
+	now, err := r.Vouching(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -453,22 +395,19 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	}
 	// Noise that was lost is made anew, with random bytes of its own.
 	if there && s.Name != "noise" {
-		return refuse(s.Path(), "is not the result that run.json names", nil)
+		return refuse(r.Path(s), "is not the result that run.json names", nil)
 	}
-	all := maps.Clone(r.Run.Stages)
-	if all == nil {
-		all = map[string]map[string]manifest.Digest{}
-	}
-	all[s.Name] = now
-	r.Run.Stages = all
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	onDisk, err := manifest.ReadRun(ctx, r.options.Out)
+	// The stage may have written the run's examples.
+	before, err := manifest.ReadRun(ctx, r.Out)
 	if err != nil {
 		return err
 	}
-	// The stage may have written more than this run knows: only its own entry is added.
-	r.Run.Examples = onDisk.Examples // which the stage has written
-	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
+	r.Run = before
+	r.Run.Stages = map[string]map[string]manifest.Digest{s.Name: now}
+	for name, files := range before.Stages {
+		if name != s.Name {
+			r.Run.Stages[name] = files
+		}
+	}
+	return manifest.WriteRun(r.Out, r.Run, &before)
 }

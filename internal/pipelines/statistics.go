@@ -44,7 +44,7 @@ func init() { beam.RegisterDoFn(reflect.TypeFor[valuesFn]()) }
 
 // Run releases the statistics, with a job of the runner.
 func (s Statistics) Run(ctx context.Context, o Options) (r privacy.Release, err error) {
-	w, err := o.begin(ctx, beginning{stage: s})
+	w, err := o.begin(ctx, beginning{stage: s, besides: true})
 	if err != nil {
 		return r, err
 	}

@@ -12,8 +12,7 @@ import (
 
 // Strategy is the stage that makes a strategy in the run directory. It needs no job.
 type Strategy struct {
-	Params mechanism.Params           // which strategy
-	Inputs map[string]manifest.Digest // the SHA-256 of the files that the parameters name, for the index
+	Params mechanism.Params // which strategy
 }
 
 // Validate reports every fault of the parameters.
@@ -21,8 +20,8 @@ func (s Strategy) Validate() error { return s.Params.Validate() }
 
 // init registers the stage for plans.
 func init() {
-	inPlans["strategy"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-		return Strategy{Params: d.Plan.Strategy, Inputs: d.Result("strategy").Inputs()}.Run(ctx, o)
+	inPlans["strategy"] = InPlan{Run: func(ctx context.Context, p stages.Plan, o Options, _ *Figures) error {
+		return Strategy{Params: p.Strategy}.Run(ctx, o)
 	}}
 }
 
@@ -33,7 +32,7 @@ func (s Strategy) Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer w.end()
-	index := manifest.Index{Format: manifest.StrategyFormat, Inputs: s.Inputs}
+	index := manifest.Index{Format: manifest.StrategyFormat}
 	if index.Params, index.ParamsSHA256, err = manifest.Params(s.Params); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"minsep/internal/manifest"
@@ -15,60 +16,63 @@ import (
 	"minsep/internal/words"
 )
 
-// taken describes a run directory after a plan has taken it.
-type taken struct {
-	run  manifest.Run
-	made bool // with a new run id
-}
-
-// take makes the directory the plan's, by a new run.json, or finds that it is. Another plan is
-// refused. The results of an earlier run may be taken over: nil stands for none.
+// take makes the directory the plan's, by a new run.json, or finds that it is; made says that the run is
+// new. Another plan is refused. If the plan is run again, a new run takes over what still holds of the
+// run in from.
 func take(
 	ctx context.Context,
 	p stages.Plan,
 	o Options,
 	record *manifest.RunPlan,
-	before *earlierRun,
-) (t taken, err error) {
+	again bool,
+	from string,
+) (run manifest.Run, made bool, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
-		return t, err
+		return run, false, err
+	}
+	var earlier manifest.Run
+	if again {
+		if earlier, err = openEarlier(ctx, from, o.Out, root); err != nil {
+			return run, false, err
+		}
 	}
 	path := store.Join(o.Out, manifest.RunName)
-	run, err := manifest.ReadRun(ctx, o.Out)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		// Results without a run.json could be of any plan and any key.
-		there, err := stages.Holds(ctx, o.Out)
-		if err != nil {
-			return t, err
-		}
-		if there != "" {
-			return t, refuse(path, "is missing", []string{there + " is there"})
-		}
-	case err != nil:
-		return t, stages.Unusable(path, err)
-	default:
+	switch run, err = manifest.ReadRun(ctx, o.Out); {
+	case err == nil:
 		differs := differences(run, committed(root, run.RunID, record))
 		if differs != nil {
-			return t, &param.Error{Param: "out", Value: path, Rule: "belongs to another plan: " + some(differs) +
+			return run, false, &param.Error{Param: "out", Value: path, Rule: "belongs to another plan: " + some(differs) +
 				"; give another --out, or --again NEW for a new directory NEW that takes over what still holds"}
 		}
-		if err := before.begunFor(o.Out, run); err != nil {
-			return t, err
+		if again && !slices.Contains(run.Earlier, earlier.RunID) {
+			return run, false, param.Fault("again", o.Out, "holds a run that takes nothing over from %s: give the name of a new directory", from)
 		}
-		return goesOn(p, o, run)
+		run, err = goesOn(p, o, run)
+		return run, false, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return run, false, stages.Unusable(path, err)
 	}
-	next := manifest.NewRun()
-	next.Name, next.Nouns, next.Plan = p.Name, p.Nouns, committed(root, next.RunID, record)
-	if before != nil {
-		next.Earlier, next.TakingOver = before.of.Run.Used(), true
+	run = manifest.NewRun()
+	run.Name, run.Nouns, run.Plan = p.Name, p.Nouns, committed(root, run.RunID, record)
+	if again {
+		err = takeOver(ctx, from, earlier, o, &run)
+	} else {
+		err = refuseResults(ctx, o.Out)
 	}
-	t = taken{run: next, made: true}
-	if o.DryRun {
-		return t, nil
+	if err == nil && !o.DryRun {
+		err = manifest.WriteRun(o.Out, run, nil)
 	}
-	return t, manifest.WriteRun(o.Out, next, nil)
+	return run, true, err
+}
+
+// refuseResults refuses results without a run.json: they could be of any plan and any key.
+func refuseResults(ctx context.Context, out string) error {
+	there, err := stages.Holds(ctx, out)
+	if err == nil && there != "" {
+		return refuse(store.Join(out, manifest.RunName), "is missing", []string{there + " is there"})
+	}
+	return err
 }
 
 // committed returns the plan's record with a commitment to the root key. The commitment is for one
@@ -80,13 +84,13 @@ func committed(root stream.Root, id stream.RunID, record *manifest.RunPlan) *man
 }
 
 // goesOn takes the directory of the same plan, which may have another name and other nouns now.
-func goesOn(p stages.Plan, o Options, run manifest.Run) (taken, error) {
-	before := run
+func goesOn(p stages.Plan, o Options, before manifest.Run) (manifest.Run, error) {
+	run := before
 	run.Name, run.Nouns = cmp.Or(p.Name, run.Name), p.NounsOr(run.Nouns)
 	if o.DryRun || run.Name == before.Name && run.Nouns == before.Nouns {
-		return taken{run: before}, nil
+		return before, nil
 	}
-	return taken{run: run}, manifest.WriteRun(o.Out, run, &before)
+	return run, manifest.WriteRun(o.Out, run, &before)
 }
 
 // differences returns the parts of a run directory that are not this plan's, nil if there are none.

@@ -35,10 +35,11 @@ type beginning struct {
 	stage interface{ Validate() error }
 	// inputs records the faults of the stage's inputs; nil for none. All faults of parameters,
 	// options and inputs are told at once.
-	inputs func(c *param.Checker)
-	key    bool   // the stage has the root key
-	looks  bool   // the results in the run directory must be of one training run, and the stage's of the same
-	remade string // that result is not looked at, since the stage makes it anew
+	inputs  func(c *param.Checker)
+	key     bool   // the stage has the root key
+	looks   bool   // the results in the run directory must be of one training run, and the stage's of the same
+	besides bool   // the result is of no plan, and may be made beside those of one
+	remade  string // that result is not looked at, since the stage makes it anew
 }
 
 // begin begins a stage. A dry run takes no lock, since it writes nothing.
@@ -58,6 +59,9 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	}
 	w := &work{set: o, jobs: o.engine(), path: o.Out, end: func() {}}
 	if !o.DryRun {
+		if run, err := manifest.ReadRun(ctx, o.Out); err == nil && run.Plan != nil && !o.Held && !b.besides {
+			return nil, param.Fault("out", o.Out, "has a plan, whose stages are made by minsep run only: give another --out")
+		}
 		// After the faults, so that a command with a fault leaves no directory behind, and before the
 		// look, so that nothing changes under it.
 		if err := w.lock(); err != nil {

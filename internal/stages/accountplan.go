@@ -2,48 +2,39 @@ package stages
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
-	"minsep/internal/store"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
 
 // accountStage is the account in plans, run directories and inspections.
 var accountStage = Stage{
-	Name:       "account",
-	Group:      "privacy",
-	Results:    ClaimFiles,
-	Work:       manifest.LedgerFolder,
-	From:       []string{"bound", "strategy"},
-	faults:     accountFaults,
-	estimate:   estimateAccount,
-	compare:    compareAccount,
-	vouches:    (*Directory).claimFile,
-	files:      func(ctx context.Context, d *Directory) []string { return LedgerFiles(ctx, d.Out) },
-	unfinished: unfinishedAccount,
+	Name:     "account",
+	Group:    "privacy",
+	Results:  ClaimFiles,
+	Work:     manifest.LedgerFolder,
+	Reads:    []string{"graph", "bound", "examples", "scheme", "strategy", "privacy", "inputs"},
+	faults:   accountFaults,
+	estimate: estimateAccount,
+	differs:  accountDiffers,
+	files:    func(ctx context.Context, d *Directory) []string { return claimFiles(ctx, d.Out) },
 }
 
-// unfinishedAccount reports whether the ledger has a protocol without a certificate, and how its
-// request differs from the plan's.
-func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
-	folder := d.path(manifest.LedgerFolder)
-	if _, err := store.Stat(ctx, folder); errors.Is(err, fs.ErrNotExist) { // nothing to compare with
-		return false, nil, nil
-	}
+// accountDiffers says how the request of a certificate's ledger differs from the plan's. A certificate
+// that does not follow from its ledger is an error.
+func accountDiffers(ctx context.Context, d *Directory) ([]string, error) {
 	here, err := ReadPresent(ctx, d.Out, manifest.BatchesFolder, manifest.NoiseFolder)
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
 	_, r, _, err := AccountOf(d.Plan).Problem(ctx, here)
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
-	return r.Unfinished(ctx, folder)
+	return r.differs(ctx, d.path(manifest.LedgerFolder), "in the plan")
 }
 
 // AccountOf returns the plan's parameters of the account. They are for k_u of the plan, even if

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"context"
 	"errors"
 
 	"minsep/internal/graphio"
@@ -57,14 +56,10 @@ var boundStage = Stage{
 	Group:    "bound",
 	Results:  []string{manifest.BoundedFolder},
 	Formats:  []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat},
-	Input:    "graph",
+	Reads:    []string{"graph", "bound", "scheme", "inputs.graph"},
 	in:       func(p Plan) bool { return p.Graph != nil },
 	faults:   func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
 	estimate: func(Plan) PlanEstimate { return PlanEstimate{Files: 1} },
-	expect: func(_ context.Context, d *Directory) (expected, error) {
-		params := BoundOf(d.Plan).Bound
-		return expected{format: manifest.BoundedFormatOf(params), params: params}, nil
-	},
 }
 
 // PlanGraph says which graph to read, and how.

@@ -256,31 +256,9 @@ var formStage = Stage{
 	Group:    "batches",
 	Results:  []string{manifest.BatchesFolder},
 	Formats:  []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat},
-	From:     []string{"bound"},
 	Secret:   true,
-	OneRun:   true,
-	Drawn:    true,
-	Sized:    true,
 	faults:   func(p Plan) error { return FormOf(p).Validate() },
 	estimate: estimateForm,
-	expect: func(ctx context.Context, d *Directory) (expected, error) {
-		want, source, err := FormOf(d.Plan).Planned(ctx)
-		return expected{
-			format: manifest.BatchesFormatOf(want.Scheme),
-			params: manifest.BatchesParams{Scheme: want.Scheme},
-			inputs: source.Inputs(),
-			facts: func(ix *manifest.Index) (differs []string, err error) {
-				b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
-				if err != nil {
-					return nil, err
-				}
-				if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards {
-					differs = append(differs, "its examples or shards differ")
-				}
-				return differs, nil
-			},
-		}, err
-	},
 }
 
 // PlanBatches says how the batches are laid out in files: see [Form].

@@ -16,7 +16,6 @@ import (
 	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/internal/stream"
 	"minsep/internal/strictjson"
 	"minsep/mechanism"
 )
@@ -225,82 +224,13 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 
 // noiseStage is the noise in plans, run directories and inspections.
 var noiseStage = Stage{
-	Name:       "noise",
-	Group:      "noise",
-	Results:    []string{manifest.NoiseFolder},
-	Formats:    []string{manifest.NoiseFormat},
-	From:       []string{"strategy", "account"},
-	Secret:     true,
-	OneRun:     true,
-	Drawn:      true,
-	Sized:      true,
-	faults:     func(p Plan) error { return NoiseOf(p, 1).Validate() },
-	estimate:   estimateNoise,
-	unfinished: interrupted(manifest.NoiseFolder),
-	expect: func(ctx context.Context, d *Directory) (expected, error) {
-		c, err := ReadCertificate(ctx, d.Out)
-		if err != nil {
-			return expected{}, err
-		}
-		here, err := ReadPresent(ctx, d.Out, manifest.NoiseFolder)
-		if err != nil {
-			return expected{}, err
-		}
-		training, err := here.Training()
-		if err != nil {
-			return expected{}, err
-		}
-		want, facts, err := NoiseOf(d.Plan, c.NoiseMultiplier).Recipe(ctx, training)
-		if err != nil {
-			return expected{}, err
-		}
-		return expected{
-			format: manifest.NoiseFormat,
-			params: want.Params,
-			facts:  func(ix *manifest.Index) ([]string, error) { return d.noiseDiffers(ctx, ix, want, facts) },
-		}, nil
-	},
-}
-
-// noiseDiffers compares the recipe in a folder of noise, and the layout of its files, with the
-// plan's. It needs no key: the key's commitment is taken from the recipe.
-func (d *Directory) noiseDiffers(
-	ctx context.Context,
-	ix *manifest.Index,
-	want *noise.Recipe,
-	facts manifest.NoiseFacts,
-) (differs []string, err error) {
-	dir := d.path(manifest.NoiseFolder)
-	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
-	if err != nil {
-		return nil, err
-	}
-	want.RunID, want.KeyFile, want.KeyCommitment = d.Run.RunID, got.KeyFile, got.KeyCommitment // where the key lies does not matter
-	if facts.Shards > 0 {
-		want.StepBytes = got.StepBytes
-	}
-	if d.KeyFile != "" {
-		root, err := stream.ReadKeyFile(d.KeyFile)
-		if err != nil {
-			return nil, err
-		}
-		want.Bind(root, d.Run.RunID, got.KeyFile) // another root key has another commitment
-	}
-	same, err := want.SHA256()
-	if err != nil {
-		return nil, err
-	}
-	if have, err := got.SHA256(); err != nil || have != same {
-		differs = append(differs, "its recipe differs")
-	}
-	var has manifest.NoiseFacts
-	if err := strictjson.Loose(ix.Facts, &has); err != nil {
-		return nil, fmt.Errorf("%s: facts: %w", dir, err)
-	}
-	if has != facts {
-		differs = append(differs, "its shards, steps of a file or element type differ")
-	}
-	return differs, nil
+	Name:     "noise",
+	Group:    "noise",
+	Results:  []string{manifest.NoiseFolder},
+	Formats:  []string{manifest.NoiseFormat},
+	Secret:   true,
+	faults:   func(p Plan) error { return NoiseOf(p, 1).Validate() },
+	estimate: estimateNoise,
 }
 
 // PlanNoise says which noise a plan makes: see [Noise]. Its multiplier is the certificate's.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
+	"strings"
 	"testing"
 
 	"minsep/internal/manifest"
@@ -29,15 +29,41 @@ func TestRequestInOtherBytes(t *testing.T) {
 		return line.Bytes()
 	}
 	rewrite(manifest.LedgerFolder+"/"+manifest.RequestFile, compact)
-	there, differs, err := d.Result("account").Compare(t.Context())
-	if !there || differs != nil || err != nil {
-		t.Errorf("the request: there %v, %q, %v", there, differs, err)
+	compare := func(name, want string) {
+		t.Helper()
+		there, differs, err := d.Compare(t.Context(), Named("account"))
+		if got := fmt.Sprint(differs, err); !there && err == nil || !strings.Contains(got, want) {
+			t.Errorf("%s: there %v, %s, want %s", name, there, got, want)
+		}
 	}
-	if there, differs, err = d.Result("account").Unfinished(t.Context()); !there || differs != nil || err != nil {
-		t.Errorf("the unfinished account: there %v, %q, %v", there, differs, err)
-	}
+	compare("the request", "[] <nil>")
+	d.Plan.Privacy.Epsilon = 5
+	compare("another plan", "epsilon is 4 there, 5 in the plan")
+	d.Plan.Privacy.Epsilon = 4
 	rewrite(manifest.CertificateFile, compact)
-	if _, differs, err = d.Result("account").Compare(t.Context()); !slices.Contains(differs, "its bytes do not follow from its ledger") || err != nil {
-		t.Errorf("the certificate too: %q, %v", differs, err)
+	compare("the certificate too", "does not follow from the ledger beside it")
+}
+
+// TestResultsOfTheRun: a result is the run's if run.json names its files, or else if its index is of the run.
+func TestResultsOfTheRun(t *testing.T) {
+	d := newResults(t, fmt.Sprintf(planOfNumbers, poisson, identity))
+	strategy := Named("strategy")
+	compare := func(name, want string) {
+		t.Helper()
+		there, differs, err := d.Compare(t.Context(), strategy)
+		if got := strings.Join(differs, "; "); err != nil || got != want || there == (want == "" && name == "nothing") {
+			t.Errorf("%s: there %v, %q, %v, want %q", name, there, got, err, want)
+		}
 	}
+	compare("nothing", "")
+	d.make("strategy")
+	compare("of the run", "")
+	files, err := d.Vouching(t.Context(), strategy)
+	d.must(err)
+	d.Run.RunID[0]++
+	compare("of another run", "it belongs to another run")
+	d.Run.Stages = map[string]map[string]manifest.Digest{"strategy": files}
+	compare("named", "")
+	files["strategy/index.json"] = manifest.Digest{}
+	compare("another is named", "strategy/index.json is not the one that run.json names")
 }

@@ -3,13 +3,10 @@ package stages
 import (
 	"context"
 	"slices"
-
-	"minsep/internal/manifest"
 )
 
 // Stage is a stage of a training run, as plans, run directories, inspections and reports know it. A
-// file of this package declares it, with its parameters, its estimate, and the comparison of its
-// result with a plan. Packages inspect and pipelines and the command each have a file for it too,
+// file of this package declares it, with its parameters and its estimate. Packages inspect and pipelines and the command each have a file for it too,
 // which registers its part by the stage's name. A test of each package names a stage without one.
 type Stage struct {
 	Name  string // in run.json, and of its command
@@ -18,27 +15,21 @@ type Stage struct {
 	Results []string // names in a run directory, of which it leaves one: of folders with an index, or of files where Formats is nil
 	Formats []string // that the index may have
 	Work    string   // another folder that it writes in; "" for none
-	From    []string // the stages with the results that it is made from, whose files run.json names too
-	Input   string   // the input of the plan that it reads, by its name in run.json; "" for none
 
-	Secret bool // only the user may read the result, and know how large it is
-	OneRun bool // the result serves one run of a plan: the next run makes its own
-	Drawn  bool // the result has random numbers of the root key, and serves one training
-	Sized  bool // the estimate has the size of the result
+	// Reads are the fields of a plan's record, by how their names begin, that decide the result, which a run of
+	// another plan with the same ones takes over. A secret result is never taken over.
+	Reads []string
+
+	Secret bool // only the user may read the result, and know how large it is: it is drawn with the root key, and serves one training
 
 	in       func(p Plan) bool  // whether a plan has the stage; nil: each has it
 	faults   func(p Plan) error // of its parameters in a plan
 	estimate func(p Plan) PlanEstimate
-	expect   func(ctx context.Context, d *Directory) (expected, error) // the index that the plan calls for
-
-	// Of a stage that can go on where it was stopped: see [Result.Unfinished].
-	unfinished func(ctx context.Context, d *Directory) (there bool, differs []string, err error)
 
 	// Of a result that is no folder with an index; nil for such a folder.
 
-	compare func(ctx context.Context, d *Directory) (there bool, differs []string, err error) // in place of expect
-	vouches func(d *Directory) string                                                         // the one of Results that is there, or that the plan leaves
-	files   func(ctx context.Context, d *Directory) []string                                  // in the run directory, that vouch for the result besides
+	differs func(ctx context.Context, d *Directory) ([]string, error) // how a result that run.json does not name differs from the plan's
+	files   func(ctx context.Context, d *Directory) []string          // in the run directory, that vouch for the result: the result itself, then others
 }
 
 // Names returns the names of all stages in the order in which they run.
@@ -67,14 +58,6 @@ func (s *Stage) Folder() string {
 		return s.Work
 	}
 	return s.ResultName()
-}
-
-// vouch returns the file of a run directory that vouches for the result.
-func (s *Stage) vouch(d *Directory) string {
-	if s.vouches != nil {
-		return s.vouches(d)
-	}
-	return s.ResultName() + "/" + manifest.IndexName
 }
 
 // has reports whether a plan has the stage.

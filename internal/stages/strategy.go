@@ -82,7 +82,7 @@ var strategyStage = Stage{
 	Group:   "strategy",
 	Results: []string{manifest.StrategyFolder},
 	Formats: []string{manifest.StrategyFormat},
-	Input:   "workload",
+	Reads:   []string{"strategy", "scheme.steps", "inputs.workload"},
 	faults: func(p Plan) error {
 		c := param.Checker{}
 		strategy := p.Strategy
@@ -99,13 +99,6 @@ var strategyStage = Stage{
 		return c.Err()
 	},
 	estimate: func(Plan) PlanEstimate { return PlanEstimate{Files: 1} },
-	expect: func(_ context.Context, d *Directory) (expected, error) {
-		return expected{
-			format: manifest.StrategyFormat,
-			params: d.Plan.Strategy,
-			inputs: d.Result("strategy").Inputs(),
-		}, nil
-	},
 }
 
 // strategyPath returns the path of the run's strategy.
