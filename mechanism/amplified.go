@@ -23,8 +23,8 @@ const (
 func init() {
 	register(Family{
 		Kind: KindAmplified, Rank: 25,
-		Help:  "the best Toeplitz strategy of --bands bands for batches at random",
-		Size:  BandsSize,
+		Help: "the best Toeplitz strategy of --bands bands for batches at random",
+		Size: BandsSize, options: []string{"independent-noise"},
 		bands: givenBands,
 		check: func(p Params, c *param.Checker) {
 			x := cmp.Or(p.IndependentNoise, defaultIndependentNoise)

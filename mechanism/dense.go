@@ -2,7 +2,6 @@ package mechanism
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -167,26 +166,15 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 	return m
 }
 
-// gramBounds returns bounds of the eigenvalues of M from the largest absolute row sums of A, Aᵀ and
-// M⁻¹.
+// gramBounds returns bounds of the eigenvalues of M: the largest absolute row sum of M⁻¹, and the trace
+// of M, which is the sum of the squares of A.
 func (a *Workload) gramBounds(minv *mat.SymBandDense) (low, high float64) {
-	n := a.Steps
 	var row []float64
-	columns := make([]float64, n)
-	largestRow, largestColumn := 0.0, 0.0
-	for i := range n {
+	for i := range a.Steps {
 		row = a.Row(row, i)
-		sum := 0.0
-		for j, v := range row {
-			sum += math.Abs(v)
-			columns[j] += math.Abs(v)
-		}
-		largestRow = max(largestRow, sum)
+		high += square(row)
 	}
-	for _, v := range columns {
-		largestColumn = max(largestColumn, v)
-	}
-	return 1 / mat.Norm(minv, math.Inf(1)), largestRow * largestColumn
+	return 1 / mat.Norm(minv, math.Inf(1)), high
 }
 
 // class has U_s, its square root, and the range of its eigenvalues.
@@ -328,19 +316,11 @@ func optimalDense(ctx context.Context, p Problem, limit float64) (s *Strategy, g
 		schema.Phases,
 		"must be set for a dense strategy with several participations",
 	)
+	var row []float64
 	for i := range n {
-		a := p.Workload
-		if a.isRecursive() {
-			check.Require(
-				a.rate(i) > 0,
-				"schedule",
-				fmt.Sprintf("with the rate %v at step %d", a.rate(i), i),
-				"must have rates above 0 for a dense strategy",
-			)
-		} else if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {
-			check.Require(false, "workload diagonal", row[i], "must not be zero for a dense strategy")
-		}
-		if check.Err() != nil {
+		row = p.Workload.Row(row, i)
+		if !(math.Abs(row[i]) > 0) {
+			check.Requiref(false, "workload diagonal", row[i], "must not be zero, at step %d: a dense strategy needs learning rates above 0", i)
 			break
 		}
 	}

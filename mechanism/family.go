@@ -44,6 +44,9 @@ type Family struct {
 	// every strategy takes; nil stands for nothing.
 	seconds func(p Params) float64
 
+	// options are the flags of its parameters that are neither its size nor its free parameter.
+	options []string
+
 	// check adds faults of p that the fields above do not tell; nil: none.
 	check func(p Params, c *param.Checker)
 

@@ -14,7 +14,7 @@ func init() {
 	register(Family{
 		Kind: KindToeplitz, Rank: 160,
 		Help:        "any Toeplitz strategy, with the first column --column",
-		TakesColumn: true,
+		TakesColumn: true, options: []string{"column"},
 		check: func(p Params, c *param.Checker) {
 			most := p.Steps / max(1, p.Stamps)
 			if p.Stamps <= 1 || len(p.Column) <= most {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -118,13 +119,11 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 			"must be 1 to %d for %s", max(1, most), p.Kind,
 		)
 	}
-	for _, o := range p.options() {
-		c.Requiref(
-			!o.given || slices.Contains(o.kinds, p.Kind),
-			o.name,
-			o.value,
-			"is for %s only, not for %s", words.List(o.kinds), p.Kind,
-		)
+	for _, field := range p.familyFields() {
+		if !field.value.IsZero() && !slices.Contains(field.kinds, p.Kind) {
+			given := reflect.Indirect(field.value).Interface()
+			c.Requiref(false, field.name, given, "is for %s only, not for %s", words.List(field.kinds), p.Kind)
+		}
 	}
 	if f.Parameter == nil {
 		return
@@ -139,49 +138,37 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 	}
 }
 
-// option is a field of Params that only some kinds have.
-type option struct {
-	name  string
-	given bool
-	value any
+// familyField is a field of Params that only some kinds have.
+type familyField struct {
+	name  string // of its flag
+	value reflect.Value
 	kinds []string
-	clear func()
 }
 
-// options returns the options of p.
-func (p *Params) options() []option {
-	list := []option{
-		{BandsSize, p.Bands > 0, p.Bands, kindsOfSize(BandsSize), func() { p.Bands = 0 }},
-		{BuffersSize, p.Buffers > 0, p.Buffers, kindsOfSize(BuffersSize), func() { p.Buffers = 0 }},
-		{AritySize, p.Arity > 0, p.Arity, kindsOfSize(AritySize), func() { p.Arity = 0 }},
-		{"independent-noise", p.IndependentNoise != 0, p.IndependentNoise, []string{KindAmplified}, func() { p.IndependentNoise = 0 }},
-		{"column", p.Column != nil, p.Column, Kinds(func(f Family) bool { return f.TakesColumn }), func() { p.Column = nil }},
-	}
-	for _, free := range Parameters() {
-		at := p.parameters()[free.Name]
-		kinds := Kinds(func(f Family) bool { return f.Parameter != nil && f.Parameter.Name == free.Name })
-		o := option{free.Name, *at != nil, nil, kinds, func() { *at = nil }}
-		if o.given {
-			o.value = **at
+// familyFields returns these fields of p.
+func (p *Params) familyFields() (fields []familyField) {
+	for field, value := range reflect.ValueOf(p).Elem().Fields() {
+		name := field.Tag.Get("flag")
+		if kinds := Kinds(func(f Family) bool { return f.takes(name) }); len(kinds) > 0 {
+			fields = append(fields, familyField{name, value, kinds})
 		}
-		list = append(list, o)
 	}
-	return list
+	return fields
 }
 
-// kindsOfSize returns the kinds of the families with a size, by rank.
-func kindsOfSize(size string) []string {
-	return Kinds(func(f Family) bool { return f.Size == size })
+// takes reports whether the family has the parameter of a flag.
+func (f Family) takes(flag string) bool {
+	return flag != "" && flag == f.Size || f.Parameter != nil && flag == f.Parameter.Name || slices.Contains(f.options, flag)
 }
 
-// Among returns p for one of several kinds that are compared, without the options that this kind does
-// not have and another of the kinds has: they were given for that one.
+// Among returns p for one of several kinds that are compared, without the parameters that this kind
+// does not have and another of the kinds has: they were given for that one.
 func (p Params) Among(kinds []string, kind string) Params {
 	p.Kind = kind
-	for _, o := range p.options() {
-		of := func(k string) bool { return slices.Contains(o.kinds, k) }
+	for _, field := range p.familyFields() {
+		of := func(k string) bool { return slices.Contains(field.kinds, k) }
 		if !of(kind) && slices.ContainsFunc(kinds, of) {
-			o.clear()
+			field.value.SetZero()
 		}
 	}
 	return p
@@ -266,16 +253,17 @@ func (p Params) checkWorkload(c *param.Checker) {
 	if p.isFile() {
 		of = "a workload from a file"
 	}
-	foreign := func(field string, given bool, value any) {
-		c.Requiref(!given, field, value, "is for the %s workload, not for %s", TrainingWorkload, of)
+	if p.Schedule == ConstantSchedule {
+		p.Schedule = ""
 	}
-	foreign("optimizer", p.Optimizer != "", p.Optimizer)
-	foreign("weight decay", p.WeightDecay != 0, p.WeightDecay)
-	foreign("learning rate", p.LearningRate != 0, p.LearningRate)
-	foreign("memory", p.Memory != 0, p.Memory)
-	foreign("momentum", p.Momentum != 0, p.Momentum)
-	foreign("schedule", p.schedule() != ConstantSchedule, p.Schedule)
-	foreign("warmup-steps", p.WarmupSteps != 0, p.WarmupSteps)
+	for field, value := range reflect.ValueOf(p.Training).Fields() {
+		c.Requiref(
+			value.IsZero(),
+			field.Tag.Get("flag"),
+			value.Interface(),
+			"is for the %s workload, not for %s", TrainingWorkload, of,
+		)
+	}
 }
 
 // WorkloadFile returns the name of the file of the workload, or of the schedule of its learning

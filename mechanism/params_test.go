@@ -28,8 +28,8 @@ func TestParams(t *testing.T) {
 	}
 	var faults interface{ Unwrap() []error }
 	err := mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Workload: "prefix", Training: mechanism.Training{Momentum: .5}, Arity: -1, Stamps: 2}.Validate()
-	if !errors.As(err, &faults) || len(faults.Unwrap()) != 5 {
-		t.Errorf("got %v, want five faults", err)
+	if !errors.As(err, &faults) || len(faults.Unwrap()) != 6 {
+		t.Errorf("got %v, want six faults", err)
 	}
 }
 

@@ -320,21 +320,12 @@ func (s *Strategy) checkLength(x []float64) {
 // Columns of a Toeplitz strategy share memory: do not change them.
 func (s *Strategy) columns() [][]float64 {
 	all := make([][]float64, s.Steps)
-	if s.Columns != nil {
-		for i := range all {
-			all[i] = s.Column(nil, i)
-		}
-		return all
-	}
 	c := s.FirstColumn(nil)
-	norms := s.ColumnNorms()
 	for i := range all {
-		all[i] = c[:min(len(c), s.Steps-i)]
-		if s.Normalized {
-			all[i] = append([]float64(nil), all[i]...)
-			for j := range all[i] {
-				all[i][j] /= norms[i]
-			}
+		if s.Columns != nil || s.Normalized {
+			all[i] = s.Column(nil, i)
+		} else {
+			all[i] = c[:min(len(c), s.Steps-i)]
 		}
 	}
 	return all

@@ -226,32 +226,13 @@ func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the squared sensitivity of a non-negative,
-// non-increasing column, and adds its gradient to grad. If columns do not overlap, it is ln of
-// k‖c‖², less the parts of columns that are cut off, whatever the signs of c.
+// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² and adds its gradient to grad. It is the squared
+// sensitivity of a non-negative, non-increasing column. If columns do not overlap, it is that of any
+// column: ln of k‖c‖², less the parts of columns that are cut off.
 func (o *toeplitzObjective) logSensitivity(c, grad []float64) float64 {
-	if len(c) <= o.b {
-		var square float64
-		for j := range o.k {
-			part := c[:min(len(c), o.n-j*o.b)]
-			square += floats.Dot(part, part)
-		}
-		for j := range o.k {
-			for t, v := range c[:min(len(c), o.n-j*o.b)] {
-				grad[t] += 2 * v / square
-			}
-		}
-		return math.Log(square)
-	}
-	sum := make([]float64, o.n)
-	for j := range o.k {
-		part := sum[j*o.b : min(o.n, j*o.b+len(c))]
-		floats.Add(part, c[:len(part)])
-	}
-	square := floats.Dot(sum, sum)
-	for j := range o.k {
-		part := sum[j*o.b : min(o.n, j*o.b+len(c))]
-		floats.AddScaled(grad[:len(part)], 2/square, part)
-	}
+	whole := make([]float64, o.n)
+	copy(whole, c)
+	square, g := columnSumSquare(whole, o.b, o.k)
+	floats.AddScaled(grad[:len(c)], 1/square, g[:len(c)])
 	return math.Log(square)
 }

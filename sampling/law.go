@@ -109,12 +109,7 @@ func (s EpochMinSep) Law() Law {
 }
 
 // Law is one uniform step in each period (F3.12).
-func (s Rotation) Law() Law {
-	T := s.EpochSteps
-	return Law{[]Start{{Prob: 1}}, func(at Point) (float64, Point, Point) {
-		return 1 / float64(T-at.Step%T), Point{Step: (at.Step/T + 1) * T}, Point{Step: at.Step + 1}
-	}}
-}
+func (s Rotation) Law() Law { return s.asEpochMinSep().Law() }
 
 // Law is every Period-th step from a uniform first one on.
 func (s BallsInBins) Law() Law {

@@ -85,11 +85,7 @@ func (s Rotation) Periods() int { return (s.Steps + s.EpochSteps - 1) / s.EpochS
 
 // Validate returns every fault of the parameters, joined.
 func (s Rotation) Validate() error {
-	c := param.Checker{}
-	checkSteps(&c, s.Steps, 1)
-	checkEpoch(&c, s.EpochSteps, 1)
-	checkPlaces(&c, s.Steps, s.EpochSteps)
-	return c.Err()
+	return s.asEpochMinSep().Validate()
 }
 
 // ExpectedBatchSize is examples / EpochSteps at every step, where examples is the size of one pool.
@@ -98,8 +94,13 @@ func (s Rotation) ExpectedBatchSize(examples int64) float64 {
 }
 
 // Process implements [Independent]. It is the process of an example in every pool; [Rotation.In]
-// restricts it to some pools.
-func (s Rotation) Process() Process { return rotating{s} }
+// restricts it to some pools. Word e of the example's stream is its place in period e.
+func (s Rotation) Process() Process { return s.asEpochMinSep().Process() }
+
+// asEpochMinSep is the rotation as epochs whose participations keep no distance.
+func (s Rotation) asEpochMinSep() EpochMinSep {
+	return EpochMinSep{Steps: s.Steps, MinSep: 1, EpochSteps: s.EpochSteps}
+}
 
 // In keeps, in place, the steps in periods of the given pools of an example. pools must ascend;
 // number is the number of all pools.
@@ -115,19 +116,6 @@ func (s Rotation) In(steps []int32, pools []uint32, number int) []int32 {
 
 // PoolAt returns which of number pools serves a step.
 func (s Rotation) PoolAt(step, number int) int { return step / s.EpochSteps % number }
-
-// rotating is the process of a Rotation.
-type rotating struct{ Rotation }
-
-// Draw implements [Process]. Word e is the example's place in period e.
-func (r rotating) Draw(dst []int32, words Words, _ int64) []int32 {
-	for first := 0; first < r.Steps; first += r.EpochSteps {
-		if step := first + below(words, r.EpochSteps); step < r.Steps {
-			dst = append(dst, int32(step))
-		}
-	}
-	return dst
-}
 
 // PoolMembers says which examples are in which pools.
 type PoolMembers struct {

@@ -3,6 +3,8 @@ package accounting
 import (
 	"math"
 
+	"gonum.org/v1/gonum/integrate/quad"
+
 	"minsep/internal/bisect"
 	"minsep/internal/normal"
 	"minsep/internal/param"
@@ -78,19 +80,9 @@ func gaussianDelta(epsilon, mu float64) float64 {
 	case mu > 0.25*math.Max(1, x):
 		return normal.Density(x) * (normal.Mills(x) - normal.Mills(x+mu))
 	}
-	sum := 0.0
-	for i, node := range legendre8 {
-		sum += weight8[i] * (normal.MillsSlope(x+mu*(1+node)/2) + normal.MillsSlope(x+mu*(1-node)/2))
-	}
-	return normal.Density(x) * sum * mu / 2
+	difference := quad.Fixed(normal.MillsSlope, x, x+mu, 8, quad.Legendre{}, 0)
+	return normal.Density(x) * difference
 }
-
-// Nodes and weights of the 8-point Gauss–Legendre rule on [-1,1] (Abramowitz and Stegun, table
-// 25.4).
-var (
-	legendre8 = [4]float64{0.183434642495649805, 0.525532409916328986, 0.796666477413626740, 0.960289856497536232}
-	weight8   = [4]float64{0.362683783378361983, 0.313706645877887287, 0.222381034453374471, 0.101228536290376259}
-)
 
 // smallestFrom is the smallest number for which ok holds, near a positive first guess. found is
 // false where it is above the last number up to most that doubling the guess reaches.

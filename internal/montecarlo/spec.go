@@ -151,7 +151,7 @@ func (s Spec) Validate() error {
 // checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	check.Require(
-		c.NonNegative() || c.InnerNonNegative(),
+		s.Strategy.NonNegative() || c.InnerNonNegative(),
 		"strategy",
 		"",
 		"must have no negative entry: the analysis of random participations does not cover one",

@@ -127,37 +127,21 @@ func (g allocator) at(v float64) ratios {
 	return ratios{low: i, mass: []float64{1 - up + weightSlop, up + weightSlop}}
 }
 
-// draw returns the distribution of exp(m z - m²/2) / steps with z ~ N(0,1). The mass of a cell goes
-// to its two ends. Each end's part is integrated on its own, as a positive function: the difference
-// of two integrals would lose all accuracy in narrow cells. Values below the first point go to 0
-// and that point, values above the last one to infinity and 0.
+// draw returns the distribution of exp(m z - m²/2) / steps with z ~ N(0,1): the ratio P/Q of a pair
+// whose P has the mass 1/steps. Values below the grid go to 0, and those above it to infinity and 0; the
+// mean of both is counted at infinity.
 func (g allocator) draw(m, steps float64) ratios {
-	z := normal.Quantile(allocationTail)
-	shift := math.Log(steps) + m*m/2                             // loss is m z - shift
-	first := int(math.Floor((-m*z - shift) / g.grid))            // where Q has little below
-	last := max(first+1, int(math.Ceil((m*(m+z)-shift)/g.grid))) // where P has little above
-	r := ratios{low: first, mass: make([]float64, last-first+1)}
-	at := func(i int) float64 { return (g.grid*float64(i) + shift) / m } // z of a grid point
-	low, high := at(first), at(last)
-	r.zero = normal.Tail(-low) + normal.Tail(high)
-	r.mass[0] = normal.Tail(m-low) / steps / g.point(first)
-	r.infinite = normal.Tail(high-m) / steps
-	width := g.grid / m
-	panels := max(1, int(math.Ceil(width/0.02)))
-	full := math.Expm1(g.grid)
-	for i := first; i < last; i++ {
-		for p := range panels {
-			centre := at(i) + (float64(p)+0.5)*width/float64(panels)
-			for _, gauss := range gauss3 {
-				x := centre + gauss.node*width/float64(panels)/2
-				w := gauss.weight * width / float64(panels) / 2 * math.Exp(-x*x/2) / math.Sqrt(2*math.Pi)
-				s := min(g.grid, max(0, m*(x-at(i)))) // above the cell's lower end
-				r.mass[i-first] += w * math.Exp(s) * math.Expm1(g.grid-s) / full
-				r.mass[i-first+1] += w * math.Expm1(s) / full
-			}
-		}
+	z := normal.Quantile(allocationTail) // Q has little below -z, and P above m+z
+	mirrored := pair{num: []component{{1, 0}}, den: []component{{1 / steps, -m}}}
+	of := mirrored.between(g.grid, -m-z, z)
+	slices.Reverse(of.mass)
+	cut := normal.Tail(m + z) // of P below, and of Q above
+	return ratios{
+		low:      1 - of.low - len(of.mass),
+		mass:     of.mass,
+		zero:     of.inf + cut,
+		infinite: (normal.Tail(z) + cut) / steps,
 	}
-	return r
 }
 
 // add returns the distribution of the sum of two independent values.

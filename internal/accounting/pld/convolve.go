@@ -324,22 +324,13 @@ func norm(x []float64) float64 {
 // takes fewer. If no tilt takes few enough, as with many wide losses, the grid is made coarser.
 var maxWindow = 1 << 22 // tests change it
 
-// coarser returns the composition on a grid of twice the spacing. Mass between two points of the new
-// grid is divided between them so that P and Q keep their masses, as in discretize.
+// coarser returns the composition on a grid of twice the spacing.
 func (l Loss) coarser() Loss {
-	up := 1 / (1 + math.Exp(-l.grid)) // the share of the upper neighbour
 	out := Loss{grid: 2 * l.grid}
 	for _, t := range l.terms {
-		low := t.low >> 1
-		of := atoms{low: low, mass: make([]float64, len(t.mass)/2+2), inf: t.inf}
+		of := atoms{low: t.low >> 1, mass: make([]float64, len(t.mass)/2+2), inf: t.inf}
 		for i, m := range t.mass {
-			at := t.low + i
-			if to := at>>1 - low; at&1 == 0 {
-				of.mass[to] += m
-			} else {
-				of.mass[to] += m * (1 - up)
-				of.mass[to+1] += m * up
-			}
+			of.put(float64(t.low+i)/2, out.grid, m)
 		}
 		out.terms = append(out.terms, term{of, t.count})
 	}

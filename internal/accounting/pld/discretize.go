@@ -24,14 +24,31 @@ type cell struct {
 // num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and it is
 // convex.
 func (p pair) discretize(grid, tail float64) atoms {
-	cells, low, inf := p.cells(grid, tail)
-	out := atoms{low: low, mass: make([]float64, len(cells)+1), inf: inf}
+	first, last := p.support(tail)
+	out := p.between(grid, first, last)
+	out.mass[0] += max(0, 1-out.inf-total(out.mass))
+	return out
+}
+
+// between is discretize of the part of num from first to last. What is above is infinite, and what is
+// below is left out.
+func (p pair) between(grid, first, last float64) atoms {
+	cells, low := p.cells(grid, first, last)
+	out := atoms{low: low, mass: make([]float64, len(cells)+1), inf: tailAbove(p.num, last) * (1 + 1e-10)}
 	for i, c := range cells {
 		out.mass[i] += c.mass - c.upper
 		out.mass[i+1] += c.upper
 	}
-	out.mass[0] += max(0, 1-inf-total(out.mass))
 	return out
+}
+
+// put adds mass at a loss of at grid points, divided between the points around it so that P and Q keep
+// their masses. Both are among the atoms.
+func (a atoms) put(at, grid, mass float64) {
+	i := math.Floor(at)
+	up := min(1, max(0, math.Expm1((i-at)*grid)/math.Expm1(-grid)))
+	a.mass[int(i)-a.low] += mass * (1 - up)
+	a.mass[int(i)-a.low+1] += mass * up
 }
 
 // plus returns a plus weight times b.
@@ -57,11 +74,9 @@ func total(xs []float64) (sum float64) {
 	return sum
 }
 
-// cells integrates num over the cells of the grid. The first cell begins at the loss low·grid. inf
-// is the mass above the last cell, at most tail and raised for rounding. Panels of .02 over the
-// largest mean keep the error of the quadrature below atomError.
-func (p pair) cells(grid, tail float64) (cells []cell, low int, inf float64) {
-	first, last := p.support(tail)
+// cells integrates num from first to last over the cells of the grid. The first cell begins at the loss
+// low·grid. Panels of .02 over the largest mean keep the error of the quadrature below atomError.
+func (p pair) cells(grid, first, last float64) (cells []cell, low int) {
 	start, end := p.at(first), p.at(last)
 	low = int(math.Floor(start.loss / grid))
 	high := int(math.Ceil(end.loss / grid))
@@ -80,7 +95,7 @@ func (p pair) cells(grid, tail float64) (cells []cell, low int, inf float64) {
 		cells[i] = p.integrate(left, right, float64(low+i)*grid, grid, panel)
 		left = right
 	}
-	return cells, low, tailAbove(p.num, last) * (1 + 1e-10)
+	return cells, low
 }
 
 // crossing returns the point between left and end at which the loss is edge, to within 1e-7 of a

@@ -3,6 +3,7 @@ package pld
 import (
 	"math"
 
+	"minsep/internal/bisect"
 	"minsep/internal/normal"
 )
 
@@ -95,24 +96,13 @@ func (p pair) support(tail float64) (low, high float64) {
 	for _, c := range p.num {
 		largest, smallest = max(largest, c.mean), min(smallest, c.mean)
 	}
-	low = edge(largest, smallest-z, func(x float64) bool { return tailBelow(p.num, x) <= tail })
-	high = edge(smallest, largest+z, func(x float64) bool { return tailAbove(p.num, x) <= tail })
+	low, _ = bisect.Between(smallest-z, largest, edgeWidth, func(x float64) bool { return tailBelow(p.num, x) <= tail })
+	_, high = bisect.Between(smallest, largest+z, edgeWidth, func(x float64) bool { return tailAbove(p.num, x) > tail })
 	return low, high
 }
 
-// edge returns a point at which ok holds, within about 1e-6 of one at which it does not. ok holds
-// at yes and need not hold at no; either may be the larger.
-func edge(no, yes float64, ok func(float64) bool) float64 {
-	for math.Abs(yes-no) > 1e-6 {
-		mid := (no + yes) / 2
-		if ok(mid) {
-			yes = mid
-		} else {
-			no = mid
-		}
-	}
-	return yes
-}
+// edgeWidth is how near to its place an end of the support is found.
+const edgeWidth = 1e-6
 
 // resolution returns what one direction of the pair asks of the grid: a fiftieth of the spread of its
 // loss, and at most 2^19 cells.

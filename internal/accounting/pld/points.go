@@ -89,11 +89,7 @@ func (ps Points) losses(grid, _ float64) (pq, qp atoms) {
 		if math.IsInf(s.loss, -1) || widths[i] <= 0 {
 			continue
 		}
-		mass := widths[i] * math.Exp(s.loss)
-		index := int(math.Floor(s.loss / grid))
-		share := min(1, max(0, math.Expm1(float64(index)*grid-s.loss)/math.Expm1(-grid)))
-		out.mass[index-low] += mass * (1 - share)
-		out.mass[index+1-low] += mass * share
+		out.put(s.loss/grid, grid, widths[i]*math.Exp(s.loss))
 	}
 	// Mass that may be lost to rounding goes to the highest loss: there it is worth most.
 	out.mass[len(out.mass)-1] += rounding*float64(len(sides)) + max(0, 1-out.inf-total(out.mass))

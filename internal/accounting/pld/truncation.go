@@ -1,10 +1,6 @@
 package pld
 
-import (
-	"math"
-
-	"minsep/internal/binomial"
-)
+import "minsep/internal/binomial"
 
 // group is a range of the number r of other sampled examples, first to last. All of them are at
 // least MaxBatchSize, so that the batch is truncated.
@@ -34,7 +30,7 @@ func (t Truncation) groups(prob float64) (below float64, list []group, rest floa
 	}
 	last--
 	if last < t.MaxBatchSize { // even r = MaxBatchSize hardly ever happens
-		rest = min(1, tailBound(n, prob, t.MaxBatchSize))
+		rest = binomial.UpperTail(n, prob, t.MaxBatchSize)
 		return 1 - rest, nil, rest
 	}
 	width := max(1, (last-t.MaxBatchSize)/24+1)
@@ -48,21 +44,7 @@ func (t Truncation) groups(prob float64) (below float64, list []group, rest floa
 		}
 	}
 	if last < n {
-		rest = tailBound(n, prob, last+1)
+		rest = binomial.UpperTail(n, prob, last+1)
 	}
 	return max(0, 1-above), list, rest
-}
-
-// tailBound returns Chernoff's bound on Pr[Binom(n,p) ≥ m], exp(-n kl(m/n, p)), for m above the
-// mean, and 1 otherwise.
-func tailBound(n int, p float64, m int) float64 {
-	x := float64(m) / float64(n)
-	if x <= p {
-		return 1
-	}
-	kl := x * math.Log(x/p)
-	if x < 1 {
-		kl += (1 - x) * math.Log((1-x)/(1-p))
-	}
-	return math.Exp(-float64(n) * kl)
 }

@@ -86,44 +86,17 @@ func (p *paths) ratio(logF float64, u *kernel.Uniforms, low, high float64) rando
 	power, all := float64(p.examples)*logF, float64(p.draws)
 	least := all * math.Exp(low-power) * (1 - certain)
 	most := all * math.Exp(high-power) * (1 + certain)
-	sum := newPowers()
+	sum := math.Inf(-1) // its logarithm: terms may be far below the numbers of float64
 	for draw := range p.draws {
-		switch {
-		case sum.value+float64(p.draws-draw) < least:
+		switch so := math.Exp(sum); {
+		case so+float64(p.draws-draw) < least:
 			return randomised{math.Inf(-1)}
-		case sum.value > most:
+		case so > most:
 			return randomised{math.Inf(1)}
 		}
-		sum.add(p.overlap(u))
+		sum = likelihood.LogSum(sum, -p.overlap(u))
 	}
-	return randomised{power + sum.log(all)}
-}
-
-// powers is a sum of e^-x, x ≥ 0, of any size.
-type powers struct {
-	value float64
-	small float64 // ln of the sum of the terms with x ≥ farPower, which value leaves out
-}
-
-// farPower is an x from which on e^-x is added to small.
-const farPower = 600
-
-func newPowers() powers { return powers{small: math.Inf(-1)} }
-
-func (p *powers) add(x float64) {
-	if x < farPower {
-		p.value += math.Exp(-x)
-		return
-	}
-	p.small = likelihood.LogSum(p.small, -x)
-}
-
-// log is ln of the sum over a number.
-func (p powers) log(over float64) float64 {
-	if math.IsInf(p.small, -1) {
-		return math.Log(p.value / over)
-	}
-	return likelihood.LogSum(math.Log(p.value), p.small) - math.Log(over)
+	return randomised{power + sum - math.Log(all)}
 }
 
 // certain is more than rounding can change in a sum of draws and in its logarithm.

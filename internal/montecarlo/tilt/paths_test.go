@@ -232,19 +232,3 @@ func mustPosterior(t *testing.T, s montecarlo.Spec, c *likelihood.Columns) *like
 	post := must.Get(posteriorOf(s, c))(t)
 	return post
 }
-
-// TestPowers: sums of terms that leave the range of float64.
-func TestPowers(t *testing.T) {
-	for _, c := range []struct {
-		of   []float64
-		want float64
-	}{{[]float64{0, 1}, math.Log(1 + math.Exp(-1))}, {[]float64{800, 5000}, -800}, {[]float64{900, 900}, math.Log(2) - 900}, {[]float64{3, 2000}, -3}} {
-		sum := newPowers()
-		for _, x := range c.of {
-			sum.add(x)
-		}
-		if got := sum.log(2); math.Abs(got-c.want+math.Log(2)) > 1e-12*(1+math.Abs(c.want)) {
-			t.Errorf("%v: %v, want %v", c.of, got, c.want-math.Log(2))
-		}
-	}
-}

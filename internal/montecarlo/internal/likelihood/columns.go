@@ -83,22 +83,6 @@ func (c *Columns) Scale(i int) float64 {
 // First returns the column that every column is a cut multiple of, or nil when there is none.
 func (c *Columns) First() []float64 { return c.first }
 
-// NonNegative reports whether no entry is negative or NaN.
-func (c *Columns) NonNegative() bool {
-	for i := range c.Steps {
-		column, _ := c.Column(i)
-		for _, v := range column {
-			if !(v >= 0) {
-				return false
-			}
-		}
-		if c.columns == nil {
-			return true
-		}
-	}
-	return true
-}
-
 // InnerNonNegative reports whether no inner product of two columns is negative, but for rounding. All
 // that is proven for a C without negative entries holds for such a C too, if it stands for another
 // matrix without any, as montecarlo.Spec.ByPatterns makes it.

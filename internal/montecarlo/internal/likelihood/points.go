@@ -89,7 +89,6 @@ type reached struct {
 type listing struct {
 	table        *sampling.Table
 	bands, count int
-	alone        bool // no two columns of an owner overlap: places are those of the table
 	// groups has the states of each step by the number of places that are at it, from all of them down:
 	// a turn leads to a later group.
 	groups  []reached
@@ -145,14 +144,8 @@ func list(t *sampling.Table, bands, count int) (*listing, error) {
 		table:   t,
 		bands:   bands,
 		count:   count,
-		alone:   count == 1 && bands <= t.Separation(),
 		groups:  make([]reached, t.Steps*count),
 		startOf: map[[2]int]int{},
-	}
-	for i := 0; l.alone && i < t.Steps; i++ {
-		for _, x := range t.Row(i) {
-			l.groups[i].states = append(l.groups[i].states, []place{{sampling.Point{Step: i, State: x.State}, ""}})
-		}
 	}
 	l.begin(nil, 1)
 	most := MaxTurns
@@ -222,14 +215,6 @@ func (l *listing) to(places []place) [2]int {
 	if at.Step >= l.table.Steps {
 		return [2]int{len(l.groups), 0}
 	}
-	if l.alone {
-		k, _ := slices.BinarySearchFunc(
-			l.table.Row(at.Step),
-			at.State,
-			func(c sampling.Choice, state int) int { return cmp.Compare(c.State, state) },
-		)
-		return [2]int{at.Step, k}
-	}
 	l.key = l.key[:0]
 	for k := range places {
 		x := &places[k]
@@ -278,10 +263,7 @@ func NewExamples(t *sampling.Table, c *Columns, factor float64, count int) (*Poi
 		return l.first[at[0]] + at[1]
 	}
 	norms := c.SquaredNorms(factor)
-	var gram *Gram
-	if !l.alone {
-		gram = NewGram(c, factor)
-	}
+	gram := NewGram(c, factor)
 	for g := range l.groups {
 		i := g / count
 		for _, places := range l.groups[g].states {
