@@ -39,7 +39,7 @@ func TestTruncatedMechanisms(t *testing.T) {
 	wrong, proven := map[string]int{}, map[string]int{}
 	number := []int{2500, 700, 60, 4}
 	if testing.Short() {
-		number = []int{600, 100, 6, 0}
+		number = []int{300, 60, 3, 0}
 	}
 	for steps, cases := range number {
 		for at := range cases {

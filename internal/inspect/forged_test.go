@@ -37,7 +37,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 		var bounds []float64
 		var proposals []tilt.Proposal
 		for _, d := range montecarlo.Directions {
-			proposal := must.Get(tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}))(t)
+			proposal := must.Get(tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}, math.Inf(1)))(t)
 			proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
 		}
 		thresholds, samples, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Samples(0.8*delta, bounds)

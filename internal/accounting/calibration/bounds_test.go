@@ -154,7 +154,7 @@ func (c boundCase) bounds(t *testing.T) (upper [2]float64) {
 		return upper
 	}
 	for i, d := range montecarlo.Directions {
-		plan, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d})
+		plan, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d}, math.Inf(1))
 		if errors.Is(err, tilt.ErrNotTilted) {
 			continue
 		}

@@ -30,7 +30,7 @@ func newDivergence(ctx context.Context, c tilt.Config, work float64) (d divergen
 	if work >= mostTables {
 		work = math.Inf(1)
 	}
-	proposal, err := tilt.NewProposalWithin(ctx, c, work)
+	proposal, err := tilt.NewProposal(ctx, c, work)
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		d.untilted = err

@@ -65,7 +65,7 @@ func oracle1(parts []part, view func(pair) pair, epsilon float64) (delta float64
 // oracle2 is the divergence of two events: the first one's outcome integrated numerically, the
 // second in closed form.
 func oracle2(a, b []part, view func(pair) pair, epsilon float64) (delta float64) {
-	const panels, low, high = 4000, -14.0, 20.0
+	const panels, low, high = 1000, -14.0, 20.0
 	const d = (high - low) / panels
 	for _, part := range a {
 		p := view(part.pair)

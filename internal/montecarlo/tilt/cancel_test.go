@@ -3,6 +3,7 @@ package tilt
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"minsep/internal/montecarlo"
@@ -33,7 +34,7 @@ func TestCancelledProposal(t *testing.T) {
 		"owners":   {ownersOf(specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 4}, toeplitz(24, 1, .5), 1), 3), 1, direction},
 	} {
 		whole := &countdown{t.Context(), 0, 1 << 40}
-		want, err := NewProposal(whole, c)
+		want, err := NewProposal(whole, c, math.Inf(1))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -42,9 +43,9 @@ func TestCancelledProposal(t *testing.T) {
 		if whole.asked < 12 {
 			t.Errorf("%s: a search asks %d times", name, whole.asked)
 		}
-		for ends := 0; ends < whole.asked-1; ends += 1 + ends/2 {
+		for ends := 0; ends < whole.asked-1; ends += 1 + 2*ends {
 			ctx := &countdown{t.Context(), 0, ends}
-			p, err := NewProposal(ctx, c)
+			p, err := NewProposal(ctx, c, math.Inf(1))
 			if !errors.Is(err, context.Canceled) || p.Method != "" || p.Moment.Order > 0 {
 				t.Errorf("%s: after %d of %d: %+v, %v", name, ends, whole.asked, p, err)
 			}

@@ -3,6 +3,7 @@ package tilt
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"minsep/internal/montecarlo"
@@ -25,7 +26,7 @@ func (c ownerCase) String() string {
 // divergence, and means of values are little above it, for owners of two, three and four examples
 // in both directions.
 func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
-	const samples = 8000
+	const samples = 3000
 	var cases []ownerCase
 	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, 1.3}, {toeplitz(2, 1), 1, 1, 2.1}, {toeplitz(2, 1), 1, 2, 1.4}, {toeplitz(2, 1, .5), 2, 3, 1.3}} {
 		cases = append(cases, ownerCase{e.spec(), epochPatterns(2, e.sep, e.epoch)})
@@ -63,7 +64,7 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 				if d == montecarlo.Q {
 					want = qp
 				}
-				proposal, err := NewProposal(t.Context(), Config{spec, epsilon, d})
+				proposal, err := NewProposal(t.Context(), Config{spec, epsilon, d}, math.Inf(1))
 				if errors.Is(err, ErrNotTilted) {
 					continue
 				} else if err != nil {

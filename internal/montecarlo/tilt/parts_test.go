@@ -98,15 +98,13 @@ func meanOf(t *testing.T, p Proposal, samples int) (mean, stderr, most float64) 
 func TestParts(t *testing.T) {
 	for _, c := range []partsCase{
 		{steps: 100, epoch: 100, count: 5, column: []float64{1}, sigma: .5, epsilon: 1},
-		{steps: 400, epoch: 400, count: 20, column: []float64{1}, sigma: .5, epsilon: 1},
 		{steps: 400, epoch: 600, count: 10, column: []float64{1}, sigma: .45, epsilon: 2},
-		{steps: 1000, epoch: 1000, count: 50, column: []float64{1}, sigma: .4, epsilon: .5},
 		{steps: 6250, epoch: 6250, count: 25, column: []float64{1}, sigma: .58, epsilon: 1},
 	} {
 		p, _ := c.proposal(t)
 		composition := must.Get(pld.Compose([]pld.Step{{Event: pld.Allocation{Steps: float64(c.epoch), Places: c.steps, NoiseMultiplier: c.sigma, Sensitivity: 1}, Count: 1}}, pld.Options{}))(t)
 		want := must.Get(composition.PQ.Delta(c.epsilon))(t)
-		mean, stderr, most := meanOf(t, p, 40000)
+		mean, stderr, most := meanOf(t, p, 20000)
 		t.Logf("%v: divergence %.4g, mean %.4g ± %.2g, M %.4g, largest value %.4g, proof %.4g", c, want, mean, stderr, p.Bound, most, p.Divergence)
 		if mean < want*(1-1e-3)-4*stderr || p.Divergence < want*(1-1e-3) || most > p.Bound {
 			t.Errorf("%v: divergence %v, mean %v ± %v, M %v, largest value %v, proof %v", c, want, mean, stderr, p.Bound, most, p.Divergence)
@@ -128,8 +126,8 @@ func TestPartsOfBands(t *testing.T) {
 		{steps: 160, epoch: 160, count: 2, column: []float64{1, .9, .8, .7, .6}, sigma: .9, epsilon: .6},
 	} {
 		p, divided := c.proposal(t)
-		want, plain := plainForward(c.config().Spec.Strategy, c.epoch, c.sigma, c.epsilon, 60000, rng)
-		mean, stderr, most := meanOf(t, p, 30000)
+		want, plain := plainForward(c.config().Spec.Strategy, c.epoch, c.sigma, c.epsilon, 30000, rng)
+		mean, stderr, most := meanOf(t, p, 15000)
 		t.Logf("%v: divergence %.4g ± %.2g, mean %.4g ± %.2g, M %.4g, proof %.4g, floor %.3g", c, want, plain, mean, stderr, p.Bound, p.Divergence, divided.floor)
 		if mean < want-4*math.Hypot(stderr, plain) || divided.proof < want-4*plain || most > p.Bound {
 			t.Errorf("%v: divergence %v ± %v, mean %v ± %v, proof %v, largest value %v of %v", c, want, plain, mean, stderr, divided.proof, most, p.Bound)
@@ -152,7 +150,7 @@ func TestPartsOfALongEpoch(t *testing.T) {
 	f.orders(t.Context())
 	f.blocks(t.Context())
 	whole := must.Get(f.proposal())(t)
-	p := must.Get(NewProposal(t.Context(), c))(t)
+	p := must.Get(NewProposal(t.Context(), c, math.Inf(1)))(t)
 	t.Logf("M/δ by powers of f %.4g, in %d parts %.4g", whole.Bound/delta, p.Parts, p.Bound/delta)
 	if p.Parts == 0 || p.Bound > whole.Bound/1000 {
 		t.Errorf("M/δ is %v in %d parts, %v by powers of f", p.Bound/delta, p.Parts, whole.Bound/delta)

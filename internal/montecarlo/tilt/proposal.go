@@ -175,16 +175,12 @@ const inflation = 1e-9
 // whatever NewProposal would choose now. A bound that needs no samples is compared with the
 // Divergence of a new proposal, so a version that finds only a larger bound refuses the
 // certificate. When ctx ends, the search ends within about a second, with ctx's error.
-func NewProposal(ctx context.Context, c Config) (Proposal, error) {
-	return NewProposalWithin(ctx, c, math.Inf(1))
-}
-
-// NewProposalWithin is NewProposal for callers to whom its time matters more than M. An order above
-// the least is not tried if its table takes more than work, in states times steps (some 5 ns each).
-// Blocks of steps are tried only where orders end below twice the number of examples per owner. With
-// three or more examples, the limit holds for the least order too. The proposal is as valid as any
-// other.
-func NewProposalWithin(ctx context.Context, c Config, work float64) (p Proposal, err error) {
+//
+// work is for callers to whom its time matters more than M: an order above the least is not tried if
+// its table takes more, in states times steps (some 5 ns each); +Inf sets no limit. Blocks of steps are
+// then tried only where orders end below twice the number of examples per owner. With three or more
+// examples, the limit holds for the least order too. The proposal is as valid as any other.
+func NewProposal(ctx context.Context, c Config, work float64) (p Proposal, err error) {
 	if err := c.Validate(); err != nil {
 		return p, err
 	}

@@ -65,7 +65,7 @@ func TestTail(t *testing.T) {
 func TestPlainBoundIsAtMostOne(t *testing.T) {
 	for _, examples := range []int{1, 3, 5} {
 		spec := ownersOf(specOf(sampling.EpochMinSep{Steps: 12, MinSep: 3, EpochSteps: 6}, toeplitz(12, 1, .5, .4), .3), examples)
-		p := must.Get(NewProposal(t.Context(), Config{spec, 2, montecarlo.Q}))(t)
+		p := must.Get(NewProposal(t.Context(), Config{spec, 2, montecarlo.Q}, math.Inf(1)))(t)
 		method := Plain
 		if p.Method != method || p.Bound != 1 || p.Divergence > 1 {
 			t.Errorf("%d examples: %s with M = %v, divergence %v: want %s with 1, at most 1", examples, p.Method, p.Bound, p.Divergence, method)

@@ -63,7 +63,7 @@ func readGolden(t *testing.T, file string) []goldenCase {
 
 func testVerifier(t testing.TB, c Config) *Verifier {
 	t.Helper()
-	proposal := must.Get(NewProposal(t.Context(), c))(t)
+	proposal := must.Get(NewProposal(t.Context(), c, math.Inf(1)))(t)
 	v := must.Get(NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction)))))(t)
 	return v
 }
