@@ -114,8 +114,8 @@ func starDelta(t *testing.T, blocking bool, runs int) (estimate, standardError f
 
 func square(v float64) float64 { return v * v }
 
-// publishedDelta is H(P, Q) of example 0 alone (arXiv 2602.09338, Theorem 6.1; F4.4 with one
-// example), by the midpoint rule.
+// publishedDelta is H(P, Q) of example 0 alone with coins that begin a step before the
+// first (arXiv 2602.09338, Theorem 6.1), by the midpoint rule.
 func publishedDelta() float64 {
 	q := 1 - starProb
 	weights := map[[2]float64]float64{{1, 0}: q * starProb, {0, 1}: q*q*starProb + starProb*q*starProb}

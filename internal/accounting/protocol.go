@@ -358,7 +358,7 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	list = append(list,
 		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
 	if method == Unproven {
-		return append(list, Assumption{othersText, "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
+		return append(list, Assumption{othersText, "docs/formulas.md, F4.1; arXiv 2602.09338, Theorem 6.1"})
 	}
 	list = append(list, Assumption{dominationText, "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
 	if p.Run.Sampler.Truncation != nil {

@@ -18,7 +18,7 @@ func (r Run) schemeMethod() (Method, error) {
 	switch s := r.Sampler.Scheme().(type) {
 	case sampling.Fixed: // the Gaussian mechanism, without amplification (F2)
 		return ClosedForm, nil
-	case sampling.MultiOwner: // Algorithm 3 of arXiv 2602.09338; F4.1 and F4.4 are for comparison
+	case sampling.MultiOwner: // Algorithm 3 of arXiv 2602.09338; F4.1 is for comparison
 		switch {
 		case r.Sampler.Truncation != nil:
 			return r.refuseBy(noTruncation)

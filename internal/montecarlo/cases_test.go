@@ -56,7 +56,7 @@ func (g goldenCase) spec() Spec {
 		secret := name == "cyclic_poisson_random_shift"
 		scheme = sampling.CyclicPoisson{Prob: g.ProbCyclic, Steps: g.Steps, MinSep: g.MinSep, SecretPartition: secret}
 	case "multi_attribution_alg3_thm6.1":
-		return Spec{MultiOwner: &sampling.MultiOwner{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep}, Published: true, NoiseMultiplier: g.Sigma, Strategy: strategy, MaxExamplesPerOwner: g.Owned}
+		return Spec{MultiOwner: &sampling.MultiOwner{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep}, NoiseMultiplier: g.Sigma, Strategy: strategy, MaxExamplesPerOwner: g.Owned}
 	default:
 		scheme = sampling.BMinSep{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep, WarmStart: g.Start == "warm"}
 	}

@@ -19,33 +19,21 @@ func failures(u *kernel.Uniforms, logQ float64, limit int) int {
 	return limit
 }
 
-// coins draws the participations of an owner of a number of examples in Algorithm 3.
+// coins draws the participations of an owner of a number of examples in the published distribution of
+// Algorithm 3 (F4.1).
 type coins struct {
 	sampling.MultiOwner
-	published bool
-	examples  int
-	logQ      float64 // ln(1-p)
+	examples int
+	logQ     float64 // ln(1-p)
 }
 
-// draw appends the participations. In the published distribution (F4.1) a participation blocks the
-// owner for b-1 steps. Otherwise (F4.4) every step at which an example is sampled does, and the coins
-// begin b-1 steps before the first step.
+// draw appends the participations, each of which blocks the owner for b-1 steps.
 func (c coins) draw(dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {
-	i, free := 1-c.MinSep, 1-c.MinSep
-	if c.published {
-		i, free = 0, 0
-	}
-	for ; ; i++ {
-		i += failures(u, float64(c.examples)*c.logQ, c.Steps+c.MinSep)
-		if i >= c.Steps {
+	for i := 0; ; i += c.MinSep {
+		if i += failures(u, float64(c.examples)*c.logQ, c.Steps); i >= c.Steps {
 			return dst
 		}
-		if i >= free && i >= 0 {
-			dst = append(dst, kernel.Hit{Step: i, Times: c.sampled(u)})
-		}
-		if i >= free || !c.published {
-			free = i + c.MinSep
-		}
+		dst = append(dst, kernel.Hit{Step: i, Times: c.sampled(u)})
 	}
 }
 

@@ -47,7 +47,7 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
 	sampler := &Sampler{direction: d, kernel: k, key: key, uniforms: kernel.Uniforms{Bulk: stream.NewBulk(key)}}
 	if s.MultiOwner != nil {
-		sampler.draw = coins{*s.MultiOwner, s.Published, s.ExamplesPerOwner(), math.Log1p(-s.MultiOwner.Prob)}.draw
+		sampler.draw = coins{*s.MultiOwner, s.ExamplesPerOwner(), math.Log1p(-s.MultiOwner.Prob)}.draw
 	} else {
 		process := s.Law.Process().(*sampling.TableProcess)
 		sampler.draw = func(dst []kernel.Hit, u *kernel.Uniforms) []kernel.Hit {

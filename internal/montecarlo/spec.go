@@ -49,10 +49,9 @@ type Spec struct {
 	// be read again.
 	Law *sampling.Table `json:"law"`
 
-	// MultiOwner is, in place of Law, Algorithm 3 of arXiv 2602.09338: never certified. Published takes
-	// the published distribution F4.1 (cold start) and not the one of one owner's examples alone, F4.4.
+	// MultiOwner is, in place of Law, Algorithm 3 of arXiv 2602.09338 with the published distribution
+	// (F4.1): never certified.
 	MultiOwner *sampling.MultiOwner `json:"multi_owner,omitempty"`
-	Published  bool                 `json:"published_law,omitempty"`
 
 	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the
 	// norms of C's columns.
@@ -110,12 +109,6 @@ func (s Spec) Validate() error {
 		"law",
 		nil,
 		"must be given, or the parameters of multi-owner",
-	)
-	check.Require(
-		!s.Published || s.MultiOwner != nil,
-		"published distribution",
-		s.Published,
-		"is for multi-owner only",
 	)
 	if s.Strategy == nil {
 		check.Require(false, "strategy", "nil", "is needed")
@@ -201,10 +194,8 @@ var errDrawn = errors.New("the loss of several examples is drawn from those of o
 // newRatio returns the recursion of the loss.
 func (s Spec) newRatio(c *likelihood.Columns) (likelihood.Ratio, error) {
 	switch {
-	case s.Published:
-		return likelihood.NewPublishedOwner(*s.MultiOwner, c, s.ExamplesPerOwner(), s.Factor())
 	case s.MultiOwner != nil:
-		return likelihood.NewSampledOwner(*s.MultiOwner, c, s.ExamplesPerOwner(), s.Factor()), nil
+		return likelihood.NewPublishedOwner(*s.MultiOwner, c, s.ExamplesPerOwner(), s.Factor())
 	case s.ExamplesPerOwner() > 1 && s.paired(c.Bands):
 		return likelihood.NewExamples(s.Law, c, s.Factor(), s.MaxExamplesPerOwner)
 	case s.ExamplesPerOwner() > 1:

@@ -13,21 +13,18 @@ import (
 	"minsep/sampling"
 )
 
-// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of Examples examples, by one of
-// two distributions of their participations. None of it is proven.
+// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of Examples examples. None of it is
+// proven.
 type MultiOwnerEstimate struct {
-	// Distribution is F4.1, as published (cold start), or F4.4, of the owner's examples alone.
-	Distribution string `json:"law"`
-
-	Examples int     `json:"examples"` // of the owner, at least 1
-	Delta    float64 `json:"delta"`    // at ε, above 0
-	StdErr   float64 `json:"std_err"`  // of Delta, at least 0
-	Effort   float64 `json:"effort"`   // M/δ
+	Distribution string  `json:"law"`      // F4.1: of their participations, as published (cold start)
+	Examples     int     `json:"examples"` // of the owner, at least 1
+	Delta        float64 `json:"delta"`    // at ε, above 0
+	StdErr       float64 `json:"std_err"`  // of Delta, at least 0
+	Effort       float64 `json:"effort"`   // M/δ
 }
 
-// MultiOwnerEstimates estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by
-// both distributions: fewer examples may be worse. Figures for which an estimate would take too many
-// samples are left out.
+// MultiOwnerEstimates estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples:
+// fewer examples may be worse. Figures for which an estimate would take too many samples are left out.
 func MultiOwnerEstimates(
 	ctx context.Context,
 	run accounting.Run,
@@ -37,20 +34,15 @@ func MultiOwnerEstimates(
 		return nil, errors.Join(fmt.Errorf("these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
-		for _, published := range []bool{true, false} {
-			e := MultiOwnerEstimate{Distribution: "F4.4", Examples: k}
-			spec := run.Loss(sigma)
-			spec.MaxExamplesPerOwner = k
-			if published {
-				e.Distribution, spec.Published = "F4.1", true
-			}
-			enough, err := e.estimate(ctx, run, spec, epsilon)
-			if err != nil {
-				return nil, err
-			}
-			if enough {
-				list = append(list, e)
-			}
+		e := MultiOwnerEstimate{Distribution: "F4.1", Examples: k}
+		spec := run.Loss(sigma)
+		spec.MaxExamplesPerOwner = k
+		enough, err := e.estimate(ctx, run, spec, epsilon)
+		if err != nil {
+			return nil, err
+		}
+		if enough {
+			list = append(list, e)
 		}
 	}
 	return list, nil

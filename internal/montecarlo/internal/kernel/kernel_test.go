@@ -221,7 +221,7 @@ func TestSeveralRatios(t *testing.T) {
 	ratios := []likelihood.Ratio{
 		ratioOf(sampling.BMinSep{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}.Law(), c, 1),
 		ratioOf(sampling.EpochMinSep{Steps: 200, MinSep: 8, EpochSteps: 30}.Law(), c, 1),
-		likelihood.NewSampledOwner(coins, c, 3, 1),
+		must.Get(likelihood.NewPublishedOwner(coins, c, 3, 1))(t),
 	}
 	in := &Input{Bulk: testBulk(), Hits: &[Lanes][]Hit{{{3, 2}, {30, 1}}}}
 	var all, one Output
