@@ -12,6 +12,7 @@ import (
 	"minsep/internal/must"
 	"minsep/internal/normal"
 	"minsep/internal/param"
+	"minsep/internal/stattest"
 )
 
 // exactParts are the alternatives of a release by their definition (F3.0a, F3.6), one for each number of
@@ -65,7 +66,7 @@ func oracle1(parts []part, view func(pair) pair, epsilon float64) (delta float64
 // oracle2 is the divergence of two events: the first one's outcome integrated numerically, the
 // second in closed form.
 func oracle2(a, b []part, view func(pair) pair, epsilon float64) (delta float64) {
-	const panels, low, high = 1000, -14.0, 20.0
+	const panels, low, high = 4000, -14.0, 20.0
 	const d = (high - low) / panels
 	for _, part := range a {
 		p := view(part.pair)
@@ -110,7 +111,9 @@ func TestBoundsHoldOracles(t *testing.T) {
 			}{{"P,Q", same, one.PQ, two.PQ, twin.PQ}, {"Q,P", pair.mirrored, one.QP, two.QP, twin.QP}} {
 				want := oracle1(parts, dir.view, epsilon)
 				above(t, name+" H("+dir.name+")", dir.one, epsilon, want, 1e-9)
-				above(t, name+" and poisson H("+dir.name+")", dir.two, epsilon, oracle2(parts, second, dir.view, epsilon), 2e-6)
+				if epsilon == 0.5 || epsilon == 4 || stattest.Long() {
+					above(t, name+" and poisson H("+dir.name+")", dir.two, epsilon, oracle2(parts, second, dir.view, epsilon), 2e-6)
+				}
 				if got, _ := dir.twin.Delta(epsilon); want > 1e-10 && got >= want {
 					t.Errorf("%s H(%s) ε = %g: with 1 %% more noise the bound %g is not below %g", name, dir.name, epsilon, got, want)
 				}
