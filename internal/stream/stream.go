@@ -38,6 +38,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
+	"math"
 	"unsafe"
 )
 
@@ -155,11 +156,20 @@ func (b *Bulk) Words(dst []uint64, number, block uint64) {
 	binary.BigEndian.PutUint64(b.iv[:8], number)
 	binary.BigEndian.PutUint64(b.iv[8:], block)
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 8*len(dst))
-	ctr := cipher.NewCTR(b.block, b.iv[:])
-	for rest := raw; len(rest) > 0; {
-		n := min(len(rest), len(zeros))
-		ctr.XORKeyStream(rest[:n], zeros[:n])
-		rest = rest[n:]
+	rest := raw
+	for len(raw) <= fewBytes && len(rest) >= aes.BlockSize && block < math.MaxUint64 {
+		b.block.Encrypt(rest, b.iv[:])
+		rest = rest[aes.BlockSize:]
+		block++
+		binary.BigEndian.PutUint64(b.iv[8:], block)
+	}
+	if len(rest) > 0 {
+		ctr := cipher.NewCTR(b.block, b.iv[:])
+		for len(rest) > 0 {
+			n := min(len(rest), len(zeros))
+			ctr.XORKeyStream(rest[:n], zeros[:n])
+			rest = rest[n:]
+		}
 	}
 	if bigEndian {
 		for i := range dst {
@@ -167,6 +177,10 @@ func (b *Bulk) Words(dst []uint64, number, block uint64) {
 		}
 	}
 }
+
+// fewBytes are the bytes up to which blocks are encrypted one by one: a cipher in counter mode takes
+// as long to make as thirty blocks.
+const fewBytes = 128
 
 // zeros are the plain text that a cipher in counter mode turns into its stream.
 var zeros [16 << 10]byte

@@ -99,7 +99,7 @@ func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ra
 
 func (k *Kernel) makeBuffers() {
 	k.carry = make([]Row, k.columns.Bands-1)
-	k.words = make([]uint64, Lanes*min(128, k.columns.Steps))
+	k.words = make([]uint64, Lanes*min(256, k.columns.Steps))
 	k.held = nil
 }
 

@@ -8,7 +8,7 @@ type Uniforms struct {
 	Bulk *stream.Bulk
 
 	number, block uint64
-	words         [64]uint64
+	words         [8]uint64
 	next          int
 }
 
