@@ -4,7 +4,7 @@ import "math"
 
 // tupleTables is the version of the tables of tuples that this code makes (F5.3, F5.9). Tables of
 // another version bound N_θ differently, and draw other tuples from the same key.
-const tupleTables = 3
+const tupleTables = 4
 
 // Moment is an order with its moment, by which y is drawn with density f^θ/N against Q. Order 1 is P
 // itself. For k examples of an owner, of ratio f_k ≤ f^k, the values are

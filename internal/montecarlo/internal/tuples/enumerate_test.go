@@ -301,7 +301,7 @@ func (c coins) Float64() float64 { return (float64(c.Uint64()>>12) + 0.5) / (1 <
 // its term over N.
 func TestTuplesFollowTheirDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
-	const draws = 20000
+	const draws = 8000
 	cases := 0
 	check := func(name string, l Law, n, theta, block int, c *likelihood.Columns, factor float64) {
 		list, prob := patterns(l, n)

@@ -18,7 +18,6 @@ type moves struct {
 	at      int          // step that these were made for
 	ends    bool         // some lead to the end of the run
 	reaches int          // steps ahead that they lead to at most
-	after   [][]int32    // by label before the next step: the labels when it may be free; only of a few labels
 }
 
 // state is its number, and the number of the group of its free labels.
@@ -43,36 +42,47 @@ func (m multisets) stateNumbers(theta int, x *pattern) int {
 	return x.active * m[theta-1][len(x.out)]
 }
 
-// group is the different free labels of a state.
+// group is the free labels of a state: the different ones in descending order, and how many copies
+// have each. A choice is how many copies of each take part, by its number in mixed radix.
 type group struct {
-	free []int32
-	*shape
+	free   []int32
+	count  []int
+	totals []uint8 // of each choice: how many take part
 }
 
-// shape is how many copies have each of these labels.
-type shape struct {
-	count   []int
-	choices []choice
-}
-
-// choice is how many copies of each free label take part; choices are in order of their total.
-type choice struct {
-	take  []int
-	total int
+// newGroup takes the labels of the free copies in descending order.
+func newGroup(of []int32) group {
+	g := group{totals: []uint8{0}}
+	for l, x := range of {
+		if l > 0 && of[l-1] == x {
+			g.count[len(g.count)-1]++
+		} else {
+			g.free, g.count = append(g.free, x), append(g.count, 1)
+		}
+	}
+	for _, count := range g.count {
+		before := g.totals
+		for take := 1; take <= count; take++ {
+			for _, total := range before {
+				g.totals = append(g.totals, total+uint8(take))
+			}
+		}
+	}
+	return g
 }
 
 // makeMoves is for step i of an unrolled law.
 func makeMoves(u *unrolled, m multisets, theta, i int) *moves {
-	x, w, v, all := u.steps[i], newWaits(u, i+1), newMoves(u, i), shapes{}
+	x, w, v := u.steps[i], newWaits(u, i+1), newMoves(u, i)
 	v.woken = make([][][2]int32, theta+1)
 	base := make([]int, theta+1) // of the groups of each size
 	s, to := make([]int32, theta), make([]int32, theta)
-	v.groups = append(v.groups, all.group(nil))
+	v.groups = append(v.groups, newGroup(nil))
 	for size := 1; size <= theta && x.free > 0; size++ {
 		base[size] = len(v.groups)
 		of := s[:size]
 		for clear(of); int(of[0]) < x.free; advance(of) {
-			v.groups = append(v.groups, all.group(of))
+			v.groups = append(v.groups, newGroup(of))
 		}
 	}
 	for clear(s); x.active > 0 && int(s[0]) < len(x.out); nextState(s, x.active) {
@@ -88,16 +98,17 @@ func makeMoves(u *unrolled, m multisets, theta, i int) *moves {
 		if x.active > x.free {
 			v.wake(m, x.pattern, s, to, theta-size)
 		}
-		for _, c := range v.groups[g].choices {
+		for choice := range v.groups[g].totals {
 			for l := range theta - size {
 				to[l] = x.out[s[l]]
 			}
 			l := theta - size
-			for k, take := range c.take {
-				for range v.groups[g].count[k] {
-					if to[l] = x.out[s[l]]; take > 0 {
+			for _, count := range v.groups[g].count {
+				take := choice % (count + 1)
+				choice /= count + 1
+				for k := range count {
+					if to[l] = x.out[s[l]]; k < take {
 						to[l] = x.in[s[l]]
-						take--
 					}
 					l++
 				}
@@ -150,8 +161,9 @@ func nextState(labels []int32, active int) {
 func (v *moves) move(w *waiting, m multisets, labels []int32) move {
 	descend(labels)
 	lowest := labels[len(labels)-1]
-	after := v.wait(w, lowest)
+	after := w.until(lowest)
 	if after == nil {
+		v.ends = true
 		return move{0, lowest}
 	}
 	for l, y := range labels {
@@ -159,17 +171,6 @@ func (v *moves) move(w *waiting, m multisets, labels []int32) move {
 	}
 	descend(labels)
 	return move{int32(m.stateNumber(labels, w.u.steps[w.from+w.u.steps[w.from].wait[lowest]].active)), lowest}
-}
-
-// wait is where labels before the next step are when the lowest of them may be free, nil for the
-// end of the run.
-func (v *moves) wait(w *waiting, lowest int32) []int32 {
-	after := w.until(lowest)
-	if after == nil {
-		v.ends = true
-		return nil
-	}
-	return after
 }
 
 // waiting moves labels from a step to the one at which the first of them may be free.
@@ -202,22 +203,14 @@ func (w *waiting) until(lowest int32) []int32 {
 	return labels
 }
 
-// fewLabels is the number up to which labels are followed to see whether moves serve.
-const fewLabels = 64
-
 // newMoves are the moves of step i without the states.
 func newMoves(u *unrolled, i int) *moves {
 	v := &moves{at: i}
-	if i+1 == len(u.steps) {
-		return v
-	}
-	w, next := newWaits(u, i+1), u.steps[i+1]
-	for y, wait := range next.wait {
-		if wait < len(u.steps)-i-1 {
-			v.reaches = max(v.reaches, wait+1)
-		}
-		if len(next.wait) <= fewLabels {
-			v.after = append(v.after, w.until(int32(y)))
+	if i+1 < len(u.steps) {
+		for _, wait := range u.steps[i+1].wait {
+			if wait < len(u.steps)-i-1 {
+				v.reaches = max(v.reaches, wait+1)
+			}
 		}
 	}
 	return v
@@ -230,71 +223,15 @@ func (v *moves) serves(u *unrolled, i int) bool {
 	if v.at == i || i+1 == n || v.at+1 == n {
 		return v.at <= i
 	}
-	here, there := u.steps[i+1], u.steps[v.at+1]
-	if v.at > i && v.ends || len(here.wait) != len(there.wait) {
+	if v.at > i && v.ends || !slices.Equal(u.steps[i+1].wait, u.steps[v.at+1].wait) {
 		return false
 	}
-	if v.at < i && slices.Equal(here.wait, there.wait) {
-		same := true
-		for k := 1; k <= v.reaches && i+k < n && same; k++ {
-			same = u.steps[v.at+k].pattern == u.steps[i+k].pattern
-		}
-		if same {
-			return true
-		}
-	}
-	if len(v.after) == 0 {
-		return false
-	}
-	w := newWaits(u, i+1)
-	for y, after := range v.after {
-		now := w.until(int32(y))
-		if now == nil {
-			continue
-		}
-		if !slices.Equal(after, now) || u.steps[i+1+here.wait[y]].active != u.steps[v.at+1+there.wait[y]].active {
+	for k := 1; k <= v.reaches && max(i, v.at)+k < n; k++ {
+		if u.steps[v.at+k].pattern != u.steps[i+k].pattern {
 			return false
 		}
 	}
 	return true
-}
-
-// shapes are by the size of a group, and a bit set of the copies that have the label of the copy
-// before.
-type shapes map[[2]uint64]*shape
-
-// group takes the labels of the free copies in descending order.
-func (all shapes) group(of []int32) (g group) {
-	key, count := [2]uint64{uint64(len(of)), 0}, []int(nil)
-	for l, x := range of {
-		if l > 0 && of[l-1] == x {
-			key[1] |= 1 << l
-			count[len(count)-1]++
-		} else {
-			g.free, count = append(g.free, x), append(count, 1)
-		}
-	}
-	if g.shape = all[key]; g.shape == nil {
-		g.shape = &shape{count: count}
-		for total := range len(of) + 1 {
-			g.choose(nil, total, total)
-		}
-		all[key] = g.shape
-	}
-	return g
-}
-
-// choose appends the choices that begin with take and have left more participants.
-func (g *shape) choose(take []int, left, total int) {
-	if len(take) == len(g.count) {
-		if left == 0 {
-			g.choices = append(g.choices, choice{slices.Clone(take), total})
-		}
-		return
-	}
-	for k := 0; k <= min(left, g.count[len(take)]); k++ {
-		g.choose(append(take, k), left-k, total)
-	}
 }
 
 // weights appends the weights of the choices, but for the factors of copies that are not free: with
@@ -304,14 +241,17 @@ func (g *shape) choose(take []int, left, total int) {
 //
 // power[J] has Γ_x^J of the free labels.
 func (g *group) weights(dst, prob, self []float64, power [][]float64) []float64 {
-	for _, c := range g.choices {
-		w := self[c.total]
+	for choice, total := range g.totals {
+		w := self[total]
 		for k, x := range g.free {
-			for l := range g.count[k] {
-				if l < c.take[k] {
-					w *= float64(g.count[k]-l) / float64(l+1) * prob[x] * power[c.total-1][x]
+			count := g.count[k]
+			take := choice % (count + 1)
+			choice /= count + 1
+			for l := range count {
+				if l < take {
+					w *= float64(count-l) / float64(l+1) * prob[x] * power[total-1][x]
 				} else {
-					w *= (1 - prob[x]) * power[c.total][x]
+					w *= (1 - prob[x]) * power[total][x]
 				}
 			}
 		}

@@ -5,40 +5,25 @@ import (
 	"slices"
 )
 
-// starts are the sums of V_0 over the multisets of the labels that copies begin with: at sums[z]
-// those with the lowest label z, in the order of the numbers of the others less z.
-type starts struct {
-	sums [][]float64 // partial sums, if tuples are drawn
-	of   []float64   // partial sums over z
-}
-
-// sumStarts sets LnN. The sum has the terms θ!/Π m_x! Π π_x V.
+// sumStarts sets LnN by the multisets of the labels that copies begin with: the terms are
+// θ!/Π m_x! Π π_x V. starts has their partial sums, in the order of the numbers of the multisets, if
+// tuples are drawn.
 func (t *Table) sumStarts() {
 	total, w := 0.0, newWaits(t.unrolled, 0)
 	labels, to := make([]int32, t.theta), make([]int32, t.theta)
-	others := labels[:t.theta-1]
-	for z := range t.start {
-		var sums []float64
-		sum, span := 0.0, len(t.start)-z
-		for clear(labels); len(others) == 0 || int(others[0]) < span; advance(others) {
-			weight, equal := 1.0, 0
-			for l, x := range labels {
-				to[l] = x + int32(z)
-				if equal++; l == 0 || labels[l-1] != x {
-					equal = 1
-				}
-				weight *= t.start[to[l]] * float64(l+1) / float64(equal)
+	for ; int(labels[0]) < len(t.start); advance(labels) {
+		weight, equal := 1.0, 0
+		for l, x := range labels {
+			if equal++; l == 0 || labels[l-1] != x {
+				equal = 1
 			}
-			sum += weight * t.beginning(w, to)
-			if t.options.Keep {
-				sums = append(sums, sum)
-			}
-			if len(others) == 0 {
-				break
-			}
+			weight *= t.start[x] * float64(l+1) / float64(equal)
 		}
-		total += sum
-		t.starts.sums, t.starts.of = append(t.starts.sums, sums), append(t.starts.of, total)
+		copy(to, labels)
+		total += weight * t.beginning(w, to)
+		if t.options.Keep {
+			t.starts = append(t.starts, total)
+		}
 	}
 	t.LnN = math.Log(total) + t.scale[0]
 }
@@ -61,17 +46,6 @@ func (t *Table) beginning(w *waiting, labels []int32) float64 {
 		v *= math.Exp(t.scale[ahead] - t.scale[0])
 	}
 	return v
-}
-
-// draw sets labels to those of a start, by two numbers in (0,1).
-func (s *starts) draw(m multisets, labels []int32, u, v float64) {
-	z := pick(s.of, u)
-	last := len(labels) - 1
-	m.unrank(labels[:last], pick(s.sums[z], v))
-	labels[last] = 0
-	for l := range labels {
-		labels[l] += int32(z)
-	}
 }
 
 // pick returns the index that a number in (0,1) falls on, given partial sums.

@@ -58,7 +58,8 @@ type Table struct {
 	options Options
 	slice   [][]float64 // slice[n] is for all steps from n on
 	scale   []float64
-	starts  starts
+	units   []float64 // e^scale, to draw tuples; nil if some leave the range of float64
+	starts  []float64 // see sumStarts
 
 	made    map[*pattern]*moves // the latest ones
 	known   map[place]*moves
@@ -140,12 +141,24 @@ func newTable(ctx context.Context, l law, g *likelihood.Gram, theta int, o Optio
 		t.Bytes = math.MaxInt // no tuples can be drawn
 	}
 	t.sumStarts()
+	t.setUnits()
 	t.Rounding = t.roundingBound()
 	t.made, t.known, t.firsts, t.release, t.of = nil, nil, nil, nil, nil
 	if math.IsNaN(t.LnN) || math.IsInf(t.LnN, 0) {
 		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, theta)
 	}
 	return t, nil
+}
+
+// setUnits sets units, if all are in range.
+func (t *Table) setUnits() {
+	for _, scale := range t.scale {
+		if math.Abs(scale) > 300 {
+			t.units = nil
+			return
+		}
+		t.units = append(t.units, math.Exp(scale))
+	}
 }
 
 func (t *Table) tooLarge() error {
@@ -231,13 +244,14 @@ func (t *Table) backward(ctx context.Context) error {
 	return nil
 }
 
-// steadyPeriod is the number of steps after which the recursion may be the same again, 0 if it is
-// not worth a look: slices of a longer period would have to be retained.
+// steadyPeriod is the number of steps after which the recursion may be the same again, 0 if the run
+// has too few of them.
 func (t *Table) steadyPeriod() int {
-	if t.law.period != 1 {
+	period := t.period()
+	if 8*period > t.gram.Steps {
 		return 0
 	}
-	return t.period()
+	return period
 }
 
 // steadyRun measures the ratio of slices a period apart over a run of steps. Steps of a period that
@@ -440,7 +454,7 @@ func (t *Table) movesOf(i int) (*moves, error) {
 		}
 		v = makeMoves(t.unrolled, t.multisets, t.theta, step)
 		for _, g := range v.groups {
-			t.choices = max(t.choices, len(g.choices))
+			t.choices = max(t.choices, len(g.totals))
 		}
 		if t.kept += v.count; t.kept > mostStates || t.known == nil {
 			t.made, t.known, t.kept = map[*pattern]*moves{}, map[place]*moves{}, v.count
@@ -501,6 +515,8 @@ func (t *Table) step(i int) (scaled bool) {
 		}
 	}
 	most, dst, ahead, gammas := 0.0, t.slice[i], t.ahead, t.gamma
+	powers := make([]float64, theta+1)
+	powers[0] = 1
 	for k, s := range v.states {
 		gamma := 1.0
 		for _, y := range v.labels[k*theta:][:theta] {
@@ -513,14 +529,12 @@ func (t *Table) step(i int) (scaled bool) {
 		if len(coef) == 2 {
 			sum += coef[1] * gamma * ahead[to[1].lowest][to[1].number]
 		} else {
-			power, total := 1.0, 0
-			choices := v.groups[s.group].choices
+			totals := v.groups[s.group].totals
+			for j := range totals[len(totals)-1] {
+				powers[j+1] = powers[j] * gamma
+			}
 			for c := 1; c < len(coef); c++ {
-				if choices[c].total > total {
-					power *= gamma
-					total++
-				}
-				sum += coef[c] * power * ahead[to[c].lowest][to[c].number]
+				sum += coef[c] * powers[totals[c]] * ahead[to[c].lowest][to[c].number]
 			}
 		}
 		dst[s.number] = sum

@@ -18,9 +18,9 @@ type Walker struct {
 	following []alike // before the next step
 	free      []freeCopies
 	blocked   []labelled // before the next step: those who are not free
-	meets     float64    // of a copy that takes part: inner products with the columns of all
 	at        []labelled
-	options   []float64 // partial sums of the terms of choices, see take
+	joint     []float64 // e to the inner products of so many participations with each other and with all copies
+	sums      []float64 // partial sums of the terms of choices, see take
 	start     []int32
 	endless   bool // before the joint: V is that of a run without end
 }
@@ -39,14 +39,14 @@ type labelled struct {
 	count int
 }
 
-// freeCopies are the copies that may take part at a step: their index in copies, the probabilities
-// that 0, 1, … of them do, and how many do. out and in are their labels before the next step, and
-// own the inner products of the step's column with those of one of them.
+// freeCopies are the copies that may take part at a step: their index in copies, the weights with
+// which 0, 1, … of them do, and how many do. out and in are their labels before the next step. A
+// weight is a probability times e to minus the inner products of the columns of each participant
+// with its own.
 type freeCopies struct {
 	index   int
-	chance  []float64
+	weights []float64
 	out, in int32
-	own     float64
 	take    int
 }
 
@@ -63,7 +63,7 @@ func NewWalker(t *Table) *Walker { return &Walker{t: t, start: make([]int32, t.t
 //
 // Until a step k no copy takes part with probability Π (1-η) V_k/V_i. One uniform number finds the
 // step of the next participation. There copies take part with probabilities ∝ their terms of the
-// recursion. If V of a run without end stands for the slices up to a joint, the tuple up to there
+// recursion, whose sum is what V_k loses if none does. If V of a run without end stands for the slices up to a joint, the tuple up to there
 // has a probability ∝ its weight times this V. It is kept with probability V over κ times this,
 // else the walk begins again.
 func (w *Walker) Draw(dst []kernel.Hit, u Uniforms) (hits []kernel.Hit, weight float64) {
@@ -73,8 +73,8 @@ func (w *Walker) Draw(dst []kernel.Hit, u Uniforms) (hits []kernel.Hit, weight f
 	w.endless = t.endless.joint <= n
 	for i := 0; i < n && weight > 0; {
 		if w.endless && i >= t.endless.joint {
-			other := w.value(i, t.scale[i])
-			if w.endless = false; math.Log(u.Float64()) > math.Log(w.value(i, t.scale[i])/other)-t.endless.accept {
+			other := w.value(i, i)
+			if w.endless = false; math.Log(u.Float64()) > math.Log(w.value(i, i)/other)-t.endless.accept {
 				i, dst, w.endless = 0, dst[:0], true
 				w.begin(u)
 				continue
@@ -84,17 +84,17 @@ func (w *Walker) Draw(dst []kernel.Hit, u Uniforms) (hits []kernel.Hit, weight f
 		if w.endless {
 			end = min(end, t.endless.joint)
 		}
-		at := end
+		at, lost := end, 0.0
 		switch {
 		case free:
-			at = w.quiet(i, end, u.Float64())
+			at, lost = w.quiet(i, end, u.Float64())
 		case t.block > 1:
 			weight *= w.wait(i, end)
 		default:
 			w.pass(i, end)
 		}
 		if i = at; at < end {
-			times, factor := w.choose(at, u)
+			times, factor := w.choose(at, lost, u)
 			dst = append(dst, kernel.Hit{Step: at, Times: times})
 			weight *= factor
 			i++
@@ -111,7 +111,7 @@ func (w *Walker) begin(u Uniforms) {
 	t := w.t
 	clear(w.start)
 	if len(t.start) > 1 {
-		t.starts.draw(t.multisets, w.start, u.Float64(), u.Float64())
+		t.unrank(w.start, pick(t.starts, u.Float64()))
 	}
 	w.copies = w.copies[:0]
 	for _, y := range w.start {
@@ -173,43 +173,50 @@ func (w *Walker) pass(i, end int) {
 	}
 }
 
-// value is V of the copies before step i, in units of e^scale.
-func (w *Walker) value(i int, scale float64) float64 {
+// value is V of the copies before step i, in the unit of the slice of a step.
+func (w *Walker) value(i, unit int) float64 {
 	w.at = w.at[:0]
 	for _, c := range w.copies {
 		w.at = append(w.at, labelled{c.label, c.count})
 	}
-	return w.t.value(w.at, i, scale, w.endless)
+	return w.valueAt(i, unit)
 }
 
-// value is V of copies before a step, in units of e^scale, or V of a run without end. It changes
-// their labels.
-func (t *Table) value(copies []labelled, i int, scale float64, endless bool) float64 {
-	n := t.gram.Steps
+// valueAt is V of the labels of at before step i, in the unit of the slice of a step. It changes
+// them.
+func (w *Walker) valueAt(i, unit int) float64 {
+	t, n := w.t, w.t.gram.Steps
 	for i < n {
-		order(copies)
-		x, last := t.steps[i], copies[len(copies)-1].label
+		order(w.at)
+		x, last := t.steps[i], w.at[len(w.at)-1].label
 		wait := x.wait[last]
 		if wait == 0 {
-			slice, unit := t.slice[i], t.scale[i]
-			if endless && i >= t.endless.joint {
-				slice, unit = t.endless.slice, t.endless.at(i)
+			number := t.numberOf(w.at, x.active)
+			if w.endless && i >= t.endless.joint {
+				return t.endless.slice[number] * math.Exp(t.endless.at(i)-t.scale[unit])
 			}
-			v := slice[t.numberOf(copies, x.active)]
-			if unit != scale {
-				v *= math.Exp(unit - scale)
-			}
-			return v
+			return t.slice[i][number] * t.relative(i, unit)
 		}
 		if wait >= n-i {
 			break
 		}
-		for k := range copies {
-			copies[k].label = t.leaps.pass(copies[k].label, i, i+wait)
+		for k := range w.at {
+			w.at[k].label = t.leaps.pass(w.at[k].label, i, i+wait)
 		}
 		i += wait
 	}
-	return math.Exp(-scale)
+	return math.Exp(-t.scale[unit])
+}
+
+// relative is the unit of the slice of step i in that of step k.
+func (t *Table) relative(i, k int) float64 {
+	switch {
+	case t.scale[i] == t.scale[k]:
+		return 1
+	case t.units == nil:
+		return math.Exp(t.scale[i] - t.scale[k])
+	}
+	return t.units[i] / t.units[k]
 }
 
 // order puts the highest labels first.
@@ -240,10 +247,9 @@ func (t *Table) numberOf(copies []labelled, active int) (number int) {
 // wait passes the steps from i to end, at which nobody is free in truth, and returns the factor of
 // this in the weight.
 func (w *Walker) wait(i, end int) float64 {
-	scale := w.t.scale[i]
-	before := w.value(i, scale)
+	before := w.value(i, i)
 	w.pass(i, end)
-	return w.value(end, scale) / before
+	return w.value(end, i) / before
 }
 
 // wake gives copies that are free by step i in truth the label of free copies, and returns the
@@ -255,7 +261,7 @@ func (w *Walker) wake(i int) (factor float64) {
 	for _, c := range w.copies {
 		if c.due <= i {
 			if int(c.label) >= x.free && !woken {
-				before, woken = w.value(i, t.scale[i]), true
+				before, woken = w.value(i, i), true
 			}
 			changed = changed || c.since != longAgo
 			c.label, c.due, c.since = x.wakes[c.label], 0, longAgo
@@ -268,16 +274,17 @@ func (w *Walker) wake(i int) (factor float64) {
 	if !woken {
 		return 1
 	}
-	return w.value(i, t.scale[i]) / before
+	return w.value(i, i) / before
 }
 
 // quiet moves the copies to the step of the next participation from i on, or to end if there is
 // none before it. This is the last step up to which the probability of no participation is at least
-// u. Free copies stay free until end.
-func (w *Walker) quiet(i, end int, u float64) int {
+// u. Free copies stay free until end. lost is what V loses at the step if nobody takes part, in the
+// unit of its slice.
+func (w *Walker) quiet(i, end int, u float64) (at int, lost float64) {
 	t, from := w.t, i
-	scale := t.scale[i]
-	least, product, most, failed := u*w.value(i, scale), 1.0, len(t.leaps.of)-1, false
+	current, beyond := w.value(i, from), 0.0
+	least, product, most, passed := u*current, 1.0, len(t.leaps.of)-1, false
 	for i < end {
 		level := t.leaps.level(i, end, most)
 		leap, q := t.leaps.of[level][i>>level], product
@@ -291,63 +298,71 @@ func (w *Walker) quiet(i, end int, u float64) int {
 				q *= leap.quiet[c.label]
 			}
 		}
-		if q > 0 && q*t.value(w.at, i+1<<level, scale, w.endless) >= least {
+		following := 0.0
+		if q > 0 {
+			following = q * w.valueAt(i+1<<level, from)
+		}
+		if following > 0 && following >= least {
 			for k := range w.copies {
 				w.copies[k].label = leap.out[w.copies[k].label]
 			}
-			product = q
+			product, current = q, following
 			i += 1 << level
-			if !failed {
+			if !passed {
 				continue
 			}
+		} else {
+			passed, beyond = true, following
 		}
-		if failed = true; level == 0 {
-			return i
+		if level == 0 { // the last value that was too small is that of the next step
+			return i, (current - beyond) / product * t.relative(from, i)
 		}
 		most = level - 1
 	}
-	return i
+	return i, 0
 }
 
 // choose lets free copies take part at step i, at least one, and returns their number and the
-// factor of the step in the weight of the tuple.
-func (w *Walker) choose(i int, u Uniforms) (times int, factor float64) {
-	t := w.t
+// factor of the step in the weight of the tuple. lost is the sum of the terms in truth.
+func (w *Walker) choose(i int, lost float64, u Uniforms) (times int, factor float64) {
 	choices := w.measure(i)
 	chosen, factor := 1, 1.0
-	if t.block > 1 || choices > 2 {
-		scale := t.scale[i]
-		missing, sum := w.value(i, scale), 0.0
-		w.options = append(w.options[:0], 0)
-		for choice := range choices {
-			w.take(choice)
-			term := w.term(i, scale)
-			if choice == 0 {
-				missing -= term // what is left for participations
-				continue
-			}
-			sum += term
-			w.options = append(w.options, sum)
-		}
-		if !(sum > 0 && missing > 0) {
+	switch {
+	case w.t.block > 1:
+		sum := w.addTerms(i, choices, math.Inf(1))
+		if !(sum > 0 && lost > 0) {
 			return 0, 0
 		}
-		if t.block > 1 {
-			factor = sum / missing
+		factor = sum / lost
+		chosen = 1 + pick(w.sums, u.Float64())
+	case choices > 2:
+		if w.addTerms(i, choices, lost*u.Float64()) == 0 {
+			return 0, 0
 		}
-		chosen = max(1, pick(w.options, u.Float64()))
+		chosen = 1 + pick(w.sums, 1) // the last one that added something
 	}
 	w.take(chosen)
 	return w.move(i), factor
 }
 
+// addTerms sets sums to the partial sums of the terms of the choices, up to the first that is enough.
+func (w *Walker) addTerms(i, choices int, enough float64) (sum float64) {
+	w.sums = w.sums[:0]
+	for choice := 1; choice < choices && (sum == 0 || sum < enough); choice++ {
+		w.take(choice)
+		sum += w.term(i)
+		w.sums = append(w.sums, sum)
+	}
+	return sum
+}
+
 // measure lists the free copies of step i and the others, and returns the number of choices.
 func (w *Walker) measure(i int) (choices int) {
-	t, x := w.t, w.t.steps[i]
-	w.free, w.blocked, w.meets, choices = w.free[:0], w.blocked[:0], 0, 1
+	t, x, meets := w.t, w.t.steps[i], 0.0
+	w.free, w.blocked, choices = w.free[:0], w.blocked[:0], 1
 	for k, c := range w.copies {
 		own := w.overlap(i, c)
-		w.meets += float64(c.count) * own
+		meets += float64(c.count) * own
 		if int(c.label) >= x.free {
 			w.blocked = append(w.blocked, labelled{x.out[c.label], c.count})
 			continue
@@ -358,28 +373,37 @@ func (w *Walker) measure(i int) (choices int) {
 			w.free = append(w.free, freeCopies{})
 		}
 		f := &w.free[len(w.free)-1]
-		f.index, f.out, f.in, f.own = k, x.out[c.label], x.in[c.label], own
-		f.setChances(c.count, t.prob[i][c.label])
+		f.index, f.out, f.in = k, x.out[c.label], x.in[c.label]
+		f.setWeights(c.count, t.prob[i][c.label], own)
 		choices *= c.count + 1
 	}
 	order(w.blocked)
+	with, self := math.Exp(meets), math.Exp(t.gram.Between(i, 0))
+	w.joint = append(w.joint[:0], 1)
+	for all := range t.theta {
+		w.joint = append(w.joint, w.joint[all]*with)
+		with *= self
+	}
 	return choices
 }
 
-// setChances sets the probabilities Pr[Binom(count, p) = j].
-func (f *freeCopies) setChances(count int, p float64) {
-	f.chance = f.chance[:0]
-	ways := 1.0
+// setWeights takes the probability of each copy to take part, and its inner products.
+func (f *freeCopies) setWeights(count int, p, own float64) {
+	f.weights = f.weights[:0]
+	ways, alone := 1.0, 1.0
+	if own > 0 {
+		alone = math.Exp(-own)
+	}
 	for j := range count + 1 {
-		chance := ways
+		weight := ways
 		for k := range count {
 			if k < j {
-				chance *= p
+				weight *= p * alone
 			} else {
-				chance *= 1 - p
+				weight *= 1 - p
 			}
 		}
-		f.chance = append(f.chance, chance)
+		f.weights = append(f.weights, weight)
 		ways *= float64(count-j) / float64(j+1)
 	}
 }
@@ -388,32 +412,30 @@ func (f *freeCopies) setChances(count int, p float64) {
 func (w *Walker) take(choice int) {
 	for k := range w.free {
 		f := &w.free[k]
-		f.take = choice % len(f.chance)
-		choice /= len(f.chance)
+		f.take = choice % len(f.weights)
+		choice /= len(f.weights)
 	}
 }
 
-// term is the term of the recursion for the choice at step i, in units of e^scale.
-func (w *Walker) term(i int, scale float64) float64 {
-	t, chance, all, log := w.t, 1.0, 0, 0.0
+// term is the term of the recursion for the choice at step i, in the unit of its slice.
+func (w *Walker) term(i int) float64 {
+	weight, all := 1.0, 0
 	w.at = append(w.at[:0], w.blocked...)
 	for k := range w.free {
 		f := &w.free[k]
-		chance *= f.chance[f.take]
+		weight *= f.weights[f.take]
 		all += f.take
 		if f.take > 0 {
 			w.at = append(w.at, labelled{f.in, f.take})
-			log -= float64(f.take) * f.own // who does not meet itself
 		}
-		if stay := len(f.chance) - 1 - f.take; stay > 0 {
+		if stay := len(f.weights) - 1 - f.take; stay > 0 {
 			w.at = append(w.at, labelled{f.out, stay})
 		}
 	}
-	if chance == 0 {
+	if weight == 0 {
 		return 0
 	}
-	log += float64(all*(all-1)/2)*t.gram.Between(i, 0) + float64(all)*w.meets
-	return chance * math.Exp(log) * t.value(w.at, i+1, scale, w.endless)
+	return weight * w.joint[all] * w.valueAt(i+1, i)
 }
 
 // overlap is the inner product of column i with the columns of one of some copies.
