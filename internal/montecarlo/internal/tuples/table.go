@@ -72,15 +72,13 @@ type Table struct {
 	choices int // of a state, at most
 
 	// Of the latest step.
-	of      *moves
-	row     []float64   // by age, e to an inner product with an earlier step
-	self    []float64   // by the number of participants
-	gamma   []float64   // by label
-	power   [][]float64 // see group.weights
-	coef    [][]float64 // weights by group
-	ahead   [][]float64
-	overlap *layout // of which gamma is
-	common  bool    // its inner products are those of all steps but the first and the last
+	of    *moves
+	row   []float64   // by age, the inner product with an earlier step
+	self  []float64   // by the number of participants
+	gamma []float64   // by label
+	power [][]float64 // see group.weights
+	coef  [][]float64 // weights by group
+	ahead [][]float64
 }
 
 const (
@@ -400,25 +398,18 @@ func (t *Table) join(i int, logRate float64) {
 // at is the scale at a step.
 func (e *endless) at(k int) float64 { return e.scale - float64(k-e.step)*e.logRate }
 
-// prepare sets the moves and the weights of step i.
+// prepare sets the moves and the weights of step i, which may be those of step i+1.
 func (t *Table) prepare(i int) error {
-	before, x := t.of, t.steps[i]
+	later := t.of
 	v, err := t.movesOf(i)
 	if err != nil {
 		return err
 	}
 	t.of = v
-	common := i < t.gram.Alike() && i >= t.gram.Bands-1
-	alike := common && t.common
-	if !alike {
-		t.measureRow(i)
-	}
-	if alike = alike && x == t.overlap; alike && v == before && t.sameAs(i, i+1) {
+	if v == later && i+1 < t.gram.Alike() && i >= t.gram.Bands-1 && t.sameAs(i, i+1) {
 		return nil
 	}
-	if t.overlap, t.common = x, common; !alike {
-		t.measure(x)
-	}
+	t.measure(i)
 	for len(t.coef) < len(v.groups) {
 		t.coef = append(t.coef, nil)
 	}
@@ -467,8 +458,8 @@ func (t *Table) movesOf(i int) (*moves, error) {
 	return v, nil
 }
 
-// measureRow sets the factors of overlaps at step i by age.
-func (t *Table) measureRow(i int) {
+// measure sets the factors of overlaps at step i by label.
+func (t *Table) measure(i int) {
 	t.gram.Row(t.row, i)
 	for j := range t.self {
 		t.self[j] = math.Exp(float64(j*(j-1)/2) * t.row[0])
@@ -476,20 +467,15 @@ func (t *Table) measureRow(i int) {
 	for age := len(t.row) - 2; age > 0 && t.block > 1; age-- {
 		t.row[age] = max(t.row[age], t.row[age+1]) // by any step of a block
 	}
-	for age, inner := range t.row {
-		t.row[age] = math.Exp(inner)
-	}
-}
-
-// measure sets the factors of overlaps by label.
-func (t *Table) measure(x *layout) {
+	x := t.steps[i]
 	for y, ages := range x.ages {
-		t.gamma[y] = 1
+		sum := 0.0
 		for _, age := range ages {
 			if age < len(t.row) {
-				t.gamma[y] *= t.row[age]
+				sum += t.row[age]
 			}
 		}
+		t.gamma[y] = math.Exp(sum)
 	}
 	for j := range t.power {
 		t.power[j] = t.power[j][:0]
