@@ -318,8 +318,8 @@ func (a *Audit) Checks() []Check {
 				max(0, most-int64(f.bound())),
 			),
 		)
-	} else {
-		checks = append(checks, a.totalCheck())
+	} else if s, independent := scheme.(Independent); independent {
+		checks = append(checks, a.totalCheck(s))
 	}
 	return checks
 }
@@ -370,30 +370,22 @@ func (a *Audit) sizeRule() string {
 // totalCheck compares the number of participations with its distribution. Batches of different
 // steps depend on each other, but copies of examples do not, and each takes part at most m =
 // ceil(n/b) times. So Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2
-// exp(-t²/(2(v + m t/3))), for any number of copies. For Algorithm 3 only a bound of the variance
-// is known, so Chebyshev's inequality is used. Truncation only removes participations, so with it
+// exp(-t²/(2(v + m t/3))), for any number of copies. Truncation only removes participations, so with it
 // only the upper side is checked.
-func (a *Audit) totalCheck() Check {
-	mean, variance, tolerance := 0.0, 0.0, 0.0
-	if s := a.spec.MultiOwner; s != nil {
-		mean, variance = s.TotalMoments(a.of.Neighborhoods)
-		tolerance = math.Sqrt(variance / falseAlarm)
-	} else {
-		s := a.spec.Scheme().(Independent)
-		most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
-		if a.rotate != nil { // only the last period, if it is cut, is random
-			most = 1
-		}
-		table, err := TableOf(s)
-		if err != nil {
-			return count("participations", err.Error(), 1)
-		}
-		mean, variance = table.TotalMoments(a.drawn())
-		if c := a.spec.CyclicPoisson; c != nil && !c.SecretPartition {
-			mean, variance = c.publicMoments(a.drawn())
-		}
-		tolerance = deviation(variance, most, falseAlarm)
+func (a *Audit) totalCheck(s Independent) Check {
+	most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
+	if a.rotate != nil { // only the last period, if it is cut, is random
+		most = 1
 	}
+	table, err := TableOf(s)
+	if err != nil {
+		return count("participations", err.Error(), 1)
+	}
+	mean, variance := table.TotalMoments(a.drawn())
+	if c := a.spec.CyclicPoisson; c != nil && !c.SecretPartition {
+		mean, variance = c.publicMoments(a.drawn())
+	}
+	tolerance := deviation(variance, most, falseAlarm)
 	a.realized.Mean, a.realized.StandardDeviation = mean, math.Sqrt(variance)
 	got := float64(a.realized.Participations)
 	held := math.Abs(got-mean) <= tolerance

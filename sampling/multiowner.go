@@ -114,19 +114,6 @@ func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (M
 	return s, s.Validate()
 }
 
-// TotalMoments returns the mean of the number of participations of all examples in all steps, and
-// an upper bound of its variance. By the inequality of Efron and Stein the variance is at most Σ
-// p(1-p) E[Δ²] over all coins. Turning a coin of e adds its own participation, or takes away at
-// most X ~ Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
-func (s MultiOwner) TotalMoments(neighborhoods Neighborhoods) (mean, varianceBound float64) {
-	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
-	for size, count := range neighborhoods {
-		lost := (b - 1) * float64(size) * p
-		varianceBound += float64(count) * (n + b - 1) * p * (1 - p) * (1 + lost + lost*lost)
-	}
-	return n * s.ExpectedBatchSize(neighborhoods), varianceBound
-}
-
 // batchSizePolynomial is f(p) = Σ_m count_m p (1-p)^{k_m} with k_m = (b-1) m.
 type batchSizePolynomial struct{ counts, powers []float64 }
 

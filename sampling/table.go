@@ -399,8 +399,8 @@ func (t *Table) checkPoints() error {
 		if at.Step < 0 || at.Step >= t.Steps {
 			return at.Step >= 0
 		}
-		k := t.place(at)
-		return k < len(t.Row(at.Step)) && t.Row(at.Step)[k].State == at.State
+		_, reached := t.Choice(at)
+		return reached
 	}
 	sum := uint64(0)
 	for _, s := range t.Starts {

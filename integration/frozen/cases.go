@@ -15,6 +15,8 @@ type claim struct {
 // What a proof technique of docs/formulas.md is worth was measured without it, one at a time:
 //
 //	F4.2, the recursion of two examples   two an owner: σ .671 in place of .573
+//	F3.4, a step for each pattern         balls-in-bins: the same, with 4.0 × CPU
+//	F5.5r, pairs by whole periods         rotation 138/1000 and 8 pools by tables of steps: .772 and .822 in place of .778 and .829, with 18 to 19 × CPU
 //	F5.5r, the bound of N_3               rotation 1800/7200: no certificate; 138/1000: .776 in place of .778, 8 pools: .834 of .829
 //	plain samples of drawn ratios         two, eight, sampled and 500 owners: the same; went
 //	F5.4, tangents                        500 owners: 5.18 in place of 4.53; eight an owner: no certificate

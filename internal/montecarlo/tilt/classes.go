@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"minsep/internal/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 )
 
@@ -14,20 +15,14 @@ import (
 // Without it, runs of many steps take twice the time, for tangents and samples.
 func classBound(c Config, columns *likelihood.Columns) float64 {
 	once, is := singleOf(c.Spec)
-	sensitivity := math.Sqrt(slices.Max(columns.SquaredNorms(1))) * (1 + inflation)
-	norm := sensitivity / c.Spec.NoiseMultiplier
-	if !is || c.Spec.MaxExamplesPerOwner > 1 || norm*norm > mostClassNorm {
+	norm := slices.Max(columns.SquaredNorms(c.Spec.Factor()))
+	if !is || c.Spec.MaxExamplesPerOwner > 1 || norm > mostClassNorm {
 		return 1
 	}
 	steps := c.Spec.Steps()
 	places := min(mostClassPlaces, max(1, steps/columns.Bands))
-	total := max(float64(places), float64(places)/(once.each*float64(steps))*(1-inflation))
-	class := pld.Allocation{
-		Steps:           total,
-		Places:          places,
-		NoiseMultiplier: c.Spec.NoiseMultiplier,
-		Sensitivity:     sensitivity,
-	}
+	class := stepClass(c.Spec, columns, places)
+	class.Steps = max(class.Steps, float64(places)/(once.each*float64(steps))*(1-inflation))
 	composition, err := pld.Compose([]pld.Step{{Event: class, Count: 1}}, pld.Options{})
 	if err != nil {
 		return 1
@@ -37,4 +32,14 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 		return 1
 	}
 	return delta * (1 + inflation)
+}
+
+// stepClass is the ratio of a class of so many steps, at one of which everybody takes part.
+func stepClass(s montecarlo.Spec, columns *likelihood.Columns, places int) pld.Allocation {
+	return pld.Allocation{
+		Steps:           float64(places),
+		Places:          places,
+		NoiseMultiplier: s.NoiseMultiplier,
+		Sensitivity:     math.Sqrt(slices.Max(columns.SquaredNorms(1))) * (1 + inflation),
+	}
 }

@@ -155,14 +155,7 @@ func excess(moments []Moment, logX float64) float64 {
 // class is the ratio of a part with its steps in classes, in which steps are as far apart as the
 // number of bands (F5.15). It is above B in the convex order, and near B where B is not large.
 func (p *parts) class() pld.Allocation {
-	places := max(1, p.spec.Steps()/p.columns.Bands)
-	norm := slices.Max(p.columns.SquaredNorms(1))
-	return pld.Allocation{
-		Steps:           float64(places),
-		Places:          places,
-		NoiseMultiplier: p.spec.NoiseMultiplier,
-		Sensitivity:     math.Sqrt(norm) * (1 + inflation),
-	}
+	return stepClass(p.spec, p.columns, max(1, p.spec.Steps()/p.columns.Bands))
 }
 
 // prepare makes the sum of the other parts, from moments and classes, and the gain of one part from

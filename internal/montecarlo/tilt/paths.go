@@ -53,7 +53,8 @@ type paths struct {
 	draws       int // R
 	gram        *likelihood.Gram
 	one         *likelihood.Paths
-	participate []int // of all examples in one draw
+	participate []int     // of all examples in one draw
+	logs        []float64 // of the terms of one ratio
 }
 
 func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) (*paths, error) {
@@ -71,7 +72,7 @@ func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) (*paths, erro
 
 func (p *paths) fork() *paths {
 	fork := *p
-	fork.one, fork.participate = p.one.Fork(), nil
+	fork.one, fork.participate, fork.logs = p.one.Fork(), nil, nil
 	return &fork
 }
 
@@ -86,17 +87,19 @@ func (p *paths) ratio(logF float64, u *kernel.Uniforms, low, high float64) rando
 	power, all := float64(p.examples)*logF, float64(p.draws)
 	least := all * math.Exp(low-power) * (1 - certain)
 	most := all * math.Exp(high-power) * (1 + certain)
-	sum := math.Inf(-1) // its logarithm: terms may be far below the numbers of float64
+	p.logs = p.logs[:0]
+	sum := 0.0
 	for draw := range p.draws {
-		switch so := math.Exp(sum); {
-		case so+float64(p.draws-draw) < least:
+		switch {
+		case sum+float64(p.draws-draw) < least:
 			return randomised{math.Inf(-1)}
-		case so > most:
+		case sum > most:
 			return randomised{math.Inf(1)}
 		}
-		sum = likelihood.LogSum(sum, -p.overlap(u))
+		log := -p.overlap(u)
+		p.logs, sum = append(p.logs, log), sum+math.Exp(log)
 	}
-	return randomised{power + sum - math.Log(all)}
+	return randomised{power + likelihood.LogSumOf(p.logs) - math.Log(all)} // terms may be below the numbers of float64
 }
 
 // certain is more than rounding can change in a sum of draws and in its logarithm.

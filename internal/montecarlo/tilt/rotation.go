@@ -3,6 +3,7 @@ package tilt
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
@@ -115,10 +116,7 @@ func (p periods) crossing(g *likelihood.Gram, bands, period int) (rows [][]float
 // tripleRounding bounds the relative error of N_3: a period sums over three places of three others,
 // and has nine exponents.
 func (p periods) tripleRounding(factor float64, columns *likelihood.Columns) float64 {
-	most := 0.0
-	for _, norm := range columns.SquaredNorms(factor) {
-		most = max(most, norm)
-	}
+	most := slices.Max(columns.SquaredNorms(factor))
 	w := float64(columns.Bands)
 	return float64(p.count()) * (3*float64(p.length) + 6*w + 300 + 9*most*(w+8)) * 0x1p-53
 }

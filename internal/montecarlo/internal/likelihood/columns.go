@@ -173,8 +173,8 @@ func LogSum(a, b float64) float64 {
 	return a + math.Log1p(math.Exp(b-a))
 }
 
-// logSum returns ln Σ e^v.
-func logSum(values []float64) float64 {
+// LogSumOf returns ln Σ e^v.
+func LogSumOf(values []float64) float64 {
 	top := math.Inf(-1)
 	for _, v := range values {
 		top = max(top, v)
