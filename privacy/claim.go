@@ -82,7 +82,8 @@ func (c Claim) Estimate(ctx context.Context) (Noise, error) {
 	if err := c.Validate(); err != nil {
 		return Noise{}, err
 	}
-	n, err := calibration.Find(ctx, c.problem().Run.Untruncated(), c.Epsilon, c.Delta, nil, math.Inf(1))
+	of := calibration.Claim{Run: c.problem().Run.Untruncated(), Epsilon: c.Epsilon, Delta: c.Delta}
+	n, err := of.Noise(ctx, 0, math.Inf(1))
 	if err == nil {
 		n, err = n.Both(ctx)
 	}

@@ -271,10 +271,10 @@ func printOutlook(t table, o calibration.Outlook) {
 	}
 	t.row(
 		"expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s",
-		words.Grouped(int64(o.Least)),
+		words.Grouped(int64(o.Need)),
 		o.NoiseMultiplier,
 		o.Effort,
-		o.Least*o.CPU,
+		o.Need*o.CPU,
 		verdict,
 	)
 	if o.Refused() {

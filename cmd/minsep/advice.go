@@ -95,7 +95,7 @@ func (e notCertified) help() string {
 
 // unamplified names the noise multiplier that needs no budget, where there is one.
 func unamplified(few *calibration.TooFewError) string {
-	if few == nil || few.Proven == 0 {
+	if few == nil || !few.Unamplified {
 		return ""
 	}
 	return fmt.Sprintf(

@@ -14,7 +14,7 @@ import (
 
 // TestAdvice: what would help names what was given and what there is, and nothing else.
 func TestAdvice(t *testing.T) {
-	few := &calibration.TooFewError{Need: 1e4, CPU: 1e-3, Advised: 3e5, AdvisedCPU: 400}
+	few := &calibration.TooFewError{Forecast: calibration.Forecast{Need: 1e4, CPU: 1e-3, Advised: 3e5, AdvisedCPU: 400}}
 	one, several := pipelines.AccountResult{Run: accounting.Run{MaxExamplesPerOwner: 1}}, pipelines.AccountResult{Run: accounting.Run{MaxExamplesPerOwner: 3}}
 	kept := one
 	kept.Ledger = "x/ledger"

@@ -45,7 +45,7 @@ func (m bandMF) rmse(b int) (float64, error) {
 	}
 	sampler := sampling.CyclicPoisson{Prob: float64(b*m.epochs) / float64(m.steps), Steps: m.steps, MinSep: b}
 	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampler}, Strategy: s, MaxExamplesPerOwner: 1}
-	n, err := calibration.Find(context.Background(), run, m.epsilon, deltaBandMF, nil, math.Inf(1))
+	n, err := calibration.Claim{Run: run, Epsilon: m.epsilon, Delta: deltaBandMF}.Noise(context.Background(), 0, math.Inf(1))
 	if err == nil && !n.Proven {
 		err = fmt.Errorf("%d bands: not proven", b)
 	}

@@ -69,16 +69,17 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 		return p, err
 	}
 	square := func(n calibration.Noise) float64 { return n.Multiplier * n.Multiplier * e.RMSE * e.RMSE }
-	find := func(spec sampling.Spec, near *calibration.Noise, behind float64) (calibration.Noise, error) {
-		return calibration.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, near, behind)
+	find := func(spec sampling.Spec, start, behind float64) (calibration.Noise, error) {
+		run := accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}
+		return calibration.Claim{Run: run, Epsilon: p.Epsilon, Delta: g.Delta}.Noise(ctx, start, behind)
 	}
 	cyclic := sampling.CyclicPoisson{Prob: float64(p.Bands) / float64(p.Epoch), Steps: g.Steps, MinSep: p.Bands}
-	n, err := find(sampling.Spec{CyclicPoisson: &cyclic}, nil, math.Inf(1))
+	n, err := find(sampling.Spec{CyclicPoisson: &cyclic}, 0, math.Inf(1))
 	if err != nil {
 		return p, err
 	}
 	p.Cyclic = square(n)
-	if n, err = find(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: g.Steps, Period: p.Epoch}}, &n, math.Inf(1)); err == nil {
+	if n, err = find(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: g.Steps, Period: p.Epoch}}, n.Multiplier, math.Inf(1)); err == nil {
 		n, err = n.Both(ctx)
 	}
 	if err != nil {
@@ -91,7 +92,7 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	p.MinSep = p.Epoch
 	for minSep := p.Bands; minSep < p.Epoch && minSep < g.Steps; minSep *= 2 {
 		b := sampling.BMinSep{Prob: 1 / float64(p.Epoch-minSep+1), Steps: g.Steps, MinSep: minSep, WarmStart: true}
-		if n, err = find(sampling.Spec{BMinSep: &b}, &n, 1.03*best.Multiplier); err != nil {
+		if n, err = find(sampling.Spec{BMinSep: &b}, n.Multiplier, 1.03*best.Multiplier); err != nil {
 			return p, fmt.Errorf("min-sep %d: %w", minSep, err)
 		}
 		if n.Multiplier < best.Multiplier {
@@ -187,7 +188,8 @@ func production(ctx context.Context) ([]row, error) {
 		{"cyclic Poisson sampling", "0.627", sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: batch / examples * bands, Steps: steps, MinSep: bands}}, toeplitz},
 		{"b-min-sep, min-sep 256", "0.47", sampling.Spec{BMinSep: &b}, toeplitz},
 	} {
-		n, err := calibration.Find(ctx, accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}, 10, 1.301e-8, nil, math.Inf(1))
+		run := accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}
+		n, err := calibration.Claim{Run: run, Epsilon: 10, Delta: 1.301e-8}.Noise(ctx, 0, math.Inf(1))
 		if err == nil {
 			n, err = n.Both(ctx)
 		}

@@ -72,7 +72,7 @@ type claim struct {
 // directions. The least of several estimates is too small on average, so the result is
 // estimated afresh.
 func (s space) least(ctx context.Context, c claim) (found, error) {
-	var near *calibration.Noise
+	near := 0.0 // noise multiplier of the last one, over its largest column norm
 	best, estimates := math.Inf(1), 0 // the least of all that were estimated, and how many they are
 	estimate := func(size int, x float64) (found, error) {
 		estimates++
@@ -86,14 +86,15 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 			return f, err
 		}
 		run := accounting.Run{Sampler: c.sampler(strategy), Strategy: strategy, MaxExamplesPerOwner: 1}
-		f.noise, err = calibration.Find(ctx, run, c.epsilon, c.delta, near, best/e.RMSE)
+		norm := slices.Max(run.ColumnNorms())
+		f.noise, err = calibration.Claim{Run: run, Epsilon: c.epsilon, Delta: c.delta}.Noise(ctx, near*norm, best/e.RMSE)
 		if err != nil {
 			if named := s.parameters(f); named != "" {
 				err = fmt.Errorf("%s: %w", named, err)
 			}
 			return f, err
 		}
-		near = &f.noise
+		near = f.noise.Multiplier / norm
 		f.rmse, f.stdErr = f.noise.Multiplier*e.RMSE, f.noise.StdErr*e.RMSE
 		best = min(best, f.rmse)
 		return f, nil
@@ -117,7 +118,7 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	}
 	if estimates > 1 {
 		c.epsilon *= 1 + 1e-9 // has samples of its own
-		near, best = &f.noise, math.Inf(1)
+		best = math.Inf(1)
 		if f, err = estimate(f.size, f.x); err != nil {
 			return f, err
 		}

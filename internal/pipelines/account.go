@@ -186,7 +186,7 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		return err
 	}
 	var protocol *accounting.Protocol
-	cpu := 0.0 // of a sample
+	cpu := 0.0 // of a sample; 0 if an earlier command made the plan
 	if !resume {
 		// Before the plan: the failure probabilities of earlier protocols are a part of the δ that the
 		// plan may spend.
@@ -220,7 +220,11 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		result.Earlier = l.Protocol().Earlier
 		if err := c.verify(ctx, l); err != nil {
 			result.Ledger = folder
-			return withTime(ctx, err, l.Protocol(), cpu)
+			var rejected *accounting.NotVerifiedError
+			if errors.As(err, &rejected) {
+				rejected.CPU = cpu
+			}
+			return err
 		}
 		if c.jobs.translates { // no samples are needed, so there is no job
 			return ErrTranslated
@@ -268,20 +272,6 @@ func (r *AccountResult) missing(also []float64, certificate *accounting.Certific
 			r.LeftOut = append(r.LeftOut, epsilon)
 		}
 	}
-}
-
-// withTime adds the time of a sample to the error of a protocol without an accepted candidate. The
-// plan has measured it; if an earlier command made the plan, it is measured now.
-func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float64) error {
-	var rejected *accounting.NotVerifiedError
-	if !errors.As(err, &rejected) {
-		return err
-	}
-	if rejected.CPU = cpu; cpu == 0 {
-		// The time is advice: where it cannot be measured the error is told without it.
-		rejected.CPU, _ = calibration.SampleCPU(ctx, p, len(p.Candidates)-1)
-	}
-	return err
 }
 
 // publish writes the certificate, and the run's examples.

@@ -40,7 +40,7 @@ func (d DPSGD) noiseMultiplier(batch, start, width float64) (float64, error) {
 			float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)),
 		)
 	}
-	n, err := d.claim(batch).Proven(start, 0, width)
+	n, err := d.claim(batch).Proven(start, width)
 	return n.Multiplier, err
 }
 

@@ -159,7 +159,7 @@ func number(rows []*Row) {
 
 // both looks at the other direction of a row, which stays as it is if that takes too many samples.
 func (p *planning) both(ctx context.Context, row *Row) error {
-	n, err := p.claim(row).Both(ctx, row.Noise)
+	n, err := row.Noise.Both(ctx)
 	if errors.Is(err, calibration.ErrTooExpensive) {
 		return ctx.Err()
 	}

@@ -339,7 +339,8 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.norm, row.unit = strategy.norm, p.error(strategy.error)
-	if row.Noise, err = p.noise(ctx, row, p.guess(row)); err != nil {
+	start, behind := p.guess(row)
+	if row.Noise, err = p.noise(ctx, row, start, behind); err != nil {
 		return err
 	}
 	p.figures(row, strategy.figures)
@@ -352,20 +353,11 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // behind: few samples show that a noise multiplier is too small, and many that one is too
 // large. With several examples per owner a smaller noise multiplier takes so many more samples
 // that the search begins at the guess.
-func (p *part) guess(row *Row) calibration.Guess {
-	behind := calibration.Little * p.least() * row.BatchSize / row.unit
-	g, least := calibration.Guess{
-		Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit),
-		Slope:      calibration.UnknownSlope,
-		Behind:     behind,
-	}, math.Inf(
-		1,
-	)
+func (p *part) guess(row *Row) (start, behind float64) {
+	behind = calibration.Little * p.least() * row.BatchSize / row.unit
+	start, least := min(p.base*row.norm, p.least()*row.BatchSize/row.unit), math.Inf(1)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
-		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
-		if !p.known.row.Noise.Proven {
-			g.Slope = p.known.row.Noise.Slope().Similar()
-		}
+		start = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
 	}
 	for _, other := range p.rows {
 		if other.Refused != "" || other.Noise.Proven {
@@ -379,28 +371,27 @@ func (p *part) guess(row *Row) calibration.Guess {
 			unlike++
 		}
 		if unlike <= least {
-			least = unlike
-			g.Multiplier, g.Slope = other.Relative*row.BatchSize/row.unit, other.Noise.Slope().Similar()
+			least, start = unlike, other.Relative*row.BatchSize/row.unit
 			if p.most() == 1 {
-				g.Multiplier = min(g.Multiplier, behind)
+				start = min(start, behind)
 			}
 		}
 	}
 	if p.most() > 1 { // lower, a divergence takes a fraction of the samples, and of the tables
-		g.Multiplier *= math.Exp(-calibration.Farthest)
+		start *= math.Exp(-calibration.Farthest)
 	}
-	return g
+	return start, behind
 }
 
 // noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
-func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (calibration.Noise, error) {
+func (p *part) noise(ctx context.Context, row *Row, start, behind float64) (calibration.Noise, error) {
 	if same := p.sameNoise(row); same != nil {
 		row.Truncation = same.Truncation
 		same.share(row)
 		return same.Noise, nil
 	}
 	c := p.claim(row)
-	n, err := c.Noise(ctx, from)
+	n, err := c.Noise(ctx, start, behind)
 	if err != nil || row.run.Sampler.Truncation == nil {
 		return n, err
 	}
@@ -414,8 +405,7 @@ func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (cal
 			"adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)
 	}
 	c.Delta -= cost
-	from.Multiplier = n.Multiplier
-	return c.Noise(ctx, from)
+	return c.Noise(ctx, n.Multiplier, behind)
 }
 
 // sameNoise is the row of the twin that needs the same noise multiplier, or nil.

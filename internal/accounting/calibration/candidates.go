@@ -19,38 +19,29 @@ import (
 // more than chance explains. It wraps accounting.ErrNotVerified.
 var ErrEstimatedAbove = fmt.Errorf("%w by the estimate", accounting.ErrNotVerified)
 
-// divergences are both directions of the claim at a noise multiplier, with all that is proven of
-// them. Tables that an estimate made are taken over.
-func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]divergence, err error) {
-	begun := clock(c.Workers)
+// at is both directions of the claim at a noise multiplier, with all that is proven of them. Tables that
+// an estimate made are taken over.
+func (c *calibrator) at(ctx context.Context, sigma float64) (pair [2]*divergence, err error) {
 	both, failed := compositions(c.run, sigma, c.Epsilon)
-	if failed != nil && !errors.Is(failed, accounting.ErrNoProof) {
+	if failed != nil && (c.isProof() || !errors.Is(failed, accounting.ErrNoProof)) {
 		return pair, failed
 	}
-	for i, d := range montecarlo.Directions {
-		found := false
-		if s := c.searches[i]; s != nil {
-			for _, l := range s.estimates {
-				if l.Spec.NoiseMultiplier == sigma && (l.tables >= c.candidateTables() || d == montecarlo.Q) { // H(Q,P) has no tables
-					pair[i], found = l.divergence, true
+	for i, s := range c.searches {
+		d := &divergence{Config: tilt.Config{Epsilon: c.Epsilon, Direction: s.direction}, proof: both[i]}
+		if !c.isProof() {
+			d = s.nearest(math.Log(sigma))
+			// H(Q,P) has no tables.
+			if d == nil || d.Spec.NoiseMultiplier != sigma || d.tables < c.candidateTables() && s.direction == montecarlo.P {
+				if d, err = s.begin(ctx, sigma, c.candidateTables()); err != nil {
+					return pair, err
 				}
 			}
 		}
-		if !found {
-			config := tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d}
-			if pair[i], err = newDivergence(ctx, config, c.candidateTables()); err != nil {
-				return pair, err
-			}
+		d.Spec.NoiseMultiplier = sigma
+		if failed == nil && c.allows(sigma) && both[i].bound < d.proof.bound {
+			d.proof = both[i]
 		}
-		if failed == nil && c.allows(sigma) && both[i].bound < pair[i].proof.bound {
-			pair[i].proof = both[i]
-		}
-		if pair[i].cut, err = c.cost(d); err != nil {
-			return pair, err
-		}
-	}
-	if s := c.searches[0]; s != nil {
-		s.making = max(s.making, clock(c.Workers)-begun)
+		d.cut, pair[i] = c.costs[i], d
 	}
 	return pair, nil
 }
@@ -62,65 +53,113 @@ func (c *calibrator) allows(sigma float64) bool {
 }
 
 // isProven says whether a divergence needs no samples.
-func (c *calibrator) isProven(d divergence) bool { return c.isEnough(d.proof.bound, d.cost()) }
+func (c *calibrator) isProven(d *divergence) bool { return c.isEnough(d.proof.bound, d.cost()) }
 
 // isEnough says whether a bound without samples is small enough: failure probabilities have the rest
 // of δ.
 func (c *calibrator) isEnough(bound, cost float64) bool {
-	return bound+cost <= mostAccepted*c.room()+min(cost, accounting.SuggestedShare*c.Delta)
+	return c.isProof() || bound+cost <= mostAccepted*c.room()+min(cost, accounting.SuggestedShare*c.Delta)
 }
 
-// goal is the goal of the trial of a divergence, by what the estimates have seen: the accepted mean
-// is so many standard errors above the expected one.
-func (c *calibrator) goal(d divergence, errors float64) accounting.Goal {
-	if c.isProven(d) {
-		return d.goal()
+// goal is the goal of a trial in a direction at ln σ = x, by a proven bound of the divergence, the
+// largest value, and what the estimates have seen: the accepted mean is so many standard errors above
+// the expected one.
+func (c *calibrator) goal(i int, x, proven, bound, errors float64) accounting.Goal {
+	g := accounting.Goal{Bound: bound, Errors: errors}
+	if c.costs[i] != nil {
+		g.Cost = c.costs[i].Cost
 	}
-	g := c.searches[direction(d.Direction)].goal(math.Log(d.Spec.NoiseMultiplier), d.bound(), errors)
-	g.Cost = d.cost()
+	s := c.searches[i]
+	switch {
+	case c.isEnough(proven, g.Cost):
+		g.Bound, g.Proven = proven, true
+	case len(s.estimates) == 0: // nothing is known
+		g.Mean, g.Errors = bound, 1
+	case s.isKnown():
+		f, _ := s.fit()
+		ratio, stdErr := f.at(x)
+		g.Mean = min(bound, s.Delta*math.Exp(ratio))
+		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
+	default: // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
+		for _, d := range s.estimates {
+			if d.samples == 0 {
+				continue
+			}
+			ratio, _ := s.scale.fit([]point{s.point(d)}).at(x)
+			if seen := bound / (s.Delta * math.Exp(ratio)); seen > g.Seen {
+				g.Mean, g.Seen = min(bound, d.mean()), seen
+			}
+		}
+	}
 	return g
 }
 
-// price is the cost of tests, given in pairs of both directions, in the unit of the budget.
-func (c *calibrator) price(tests []accounting.Test) (total float64) {
-	for i, test := range tests {
-		total += c.each(i%2) * float64(test.Samples)
+// goals are the goals of both trials of a noise multiplier that was considered.
+func (c *calibrator) goals(pair [2]*divergence, errors float64) (goals []accounting.Goal) {
+	for i, d := range pair {
+		goals = append(goals, c.goal(i, d.x(), d.proof.bound, d.bound(), errors))
 	}
-	return total
+	return goals
 }
 
-// each is the price of one sample in a direction, or what one in the other direction took if none was
-// drawn yet.
-func (c *calibrator) each(d int) float64 {
+// guess are the goals of both trials at ln σ = x, before there are tables.
+func (c *calibrator) guess(x, errors float64) (goals []accounting.Goal) {
+	for i := range c.searches {
+		proven := c.between(x, func(pair [2]*divergence) float64 { return pair[i].proof.bound })
+		bound := c.between(x, func(pair [2]*divergence) float64 { return pair[i].bound() })
+		goals = append(goals, c.goal(i, x, proven, bound, errors))
+	}
+	return goals
+}
+
+// between is a bound at ln σ = x, on a line of its logarithm through the two nearest noise multipliers
+// that were considered.
+func (c *calibrator) between(x float64, bound func(pair [2]*divergence) float64) float64 {
+	distance := func(pair [2]*divergence) float64 { return math.Abs(pair[0].x() - x) }
+	known := slices.SortedFunc(
+		slices.Values(c.known),
+		func(a, b [2]*divergence) int { return cmp.Compare(distance(a), distance(b)) },
+	)
+	first := known[0][0].x()
+	at := math.Log(max(bound(known[0]), 1e-300))
+	slope := -15.0                       // of ln M, about
+	if s := c.searches[0]; s.isKnown() { // near the noise multiplier, M falls as the divergence does or faster
+		f, _ := s.fit()
+		slope = min(slope, -f.fall(first))
+	}
+	for _, other := range known[1:] {
+		if run := other[0].x() - first; math.Abs(run) > leastStep/2 {
+			slope = min(0, (math.Log(max(bound(other), 1e-300))-at)/run)
+			break
+		}
+	}
+	return min(1, math.Exp(at+slope*(x-first)))
+}
+
+// each is the price of one sample in a direction in the unit of the budget, or what one in the other
+// direction took if none was drawn yet.
+func (c *calibrator) each(i int) float64 {
 	if !c.inTime() {
 		return 1
 	}
-	for _, s := range []*search{c.searches[d], c.searches[1-d]} {
-		if s != nil && s.each() > 0 {
-			return s.each()
-		}
-	}
-	return 1
+	return cmp.Or(c.searches[i].seconds(), c.searches[1-i].seconds(), 1)
 }
 
 // left is the budget that is left for samples before the tables of so many noise multipliers, here
-// and in the workers that draw them. Of a budget in time a part is spared, since samples take longer
-// on a busier machine.
+// and in the workers that draw them. Of a budget in time a part is spared.
 func (c *calibrator) left(tables int) float64 {
 	rest := c.total - c.used()
 	if !c.inTime() {
 		return max(0, rest)
 	}
 	for _, s := range c.searches {
-		if s != nil {
-			rest -= float64(tables) * s.making
-		}
+		rest -= float64(tables) * s.making
 	}
-	return max(leastLeft*c.total, unspared*rest)
+	return max(spared/2*c.total, (1-spared)*rest)
 }
 
-// allocate chooses thresholds and tests with at most a price. With the default budget, more than
-// mostAccepted of δ is not accepted: more samples would buy little.
+// allocate chooses thresholds and tests, given in pairs of both directions, with at most a budget. With
+// the default budget, more than mostAccepted of δ is not accepted: more samples would buy little.
 func (c *calibrator) allocate(
 	goals []accounting.Goal,
 	budget float64,
@@ -129,13 +168,12 @@ func (c *calibrator) allocate(
 	if err != nil {
 		return t, tests, err
 	}
-	if price := c.price(tests); price > budget {
-		return t, tests, fmt.Errorf(
-			"%w: they cost %.3g, and %.3g is left",
-			accounting.ErrTooFewSamples,
-			price,
-			budget,
-		)
+	price := 0.0
+	for i, test := range tests {
+		price += c.each(i%2) * float64(test.Samples)
+	}
+	if price > budget {
+		return t, tests, fmt.Errorf("%w: they cost %.3g, and %.3g is left", accounting.ErrTooFewSamples, price, budget)
 	}
 	if c.inTime() && c.CPUTime == 0 && t.Accept > mostAccepted*c.room()*(1+1e-3) {
 		return t, tests, fmt.Errorf("%w: to accept more than %.2g of δ", accounting.ErrTooFewSamples, mostAccepted)
@@ -143,229 +181,125 @@ func (c *calibrator) allocate(
 	return t, tests, nil
 }
 
-// guess is what is known of a divergence at ln σ = x before its tables are made, by the candidates
-// that were considered.
-func (c *calibrator) guess(x float64, d int, errors float64) accounting.Goal {
-	cost := 0.0
-	for _, pair := range c.known {
-		cost = max(cost, pair[d].cost())
-	}
-	proven := c.between(x, func(pair [2]divergence) float64 { return pair[d].proof.bound })
-	if c.isEnough(proven, cost) {
-		return accounting.Goal{Bound: proven, Proven: true, Cost: cost}
-	}
-	g := c.searches[d].goal(x, c.between(x, func(pair [2]divergence) float64 { return pair[d].bound() }), errors)
-	g.Cost = cost
-	return g
+// affords says whether trials of goals are affordable.
+func (c *calibrator) affords(goals []accounting.Goal, budget float64) bool {
+	_, _, err := c.allocate(goals, budget)
+	return err == nil
 }
 
-// between is a bound at ln σ = x, on a line of its logarithm through the two nearest candidates that
-// were considered.
-func (c *calibrator) between(x float64, bound func(pair [2]divergence) float64) float64 {
-	distance := func(pair [2]divergence) float64 { return math.Abs(pair[0].x() - x) }
-	byDistance := slices.SortedFunc(
-		slices.Values(c.known),
-		func(a, b [2]divergence) int { return cmp.Compare(distance(a), distance(b)) },
-	)
-	if len(byDistance) == 0 {
-		return 1
-	}
-	nearest := byDistance[0]
-	at := math.Log(max(bound(nearest), 1e-300))
-	slope := -15.0                                   // of ln M, about
-	if s := c.searches[0]; s != nil && s.isKnown() { // near the noise multiplier, M falls as the divergence does or faster
-		slope = min(slope, -s.fit().steepness(nearest[0].x()))
-	}
-	for _, other := range byDistance[1:] {
-		if run := other[0].x() - nearest[0].x(); math.Abs(run) > leastStep/2 {
-			slope = min(0, (math.Log(max(bound(other), 1e-300))-at)/run)
-			break
-		}
-	}
-	return min(1, math.Exp(at+slope*(x-nearest[0].x())))
-}
-
-// least is the smallest ln σ from low to high at which trials in both directions are affordable.
-func (c *calibrator) least(low, high, errors, budget float64) (x float64, ok bool) {
-	affordable := func(x float64) bool {
-		_, _, err := c.allocate([]accounting.Goal{c.guess(x, 0, errors), c.guess(x, 1, errors)}, budget)
-		return err == nil
-	}
-	if !affordable(high) {
-		return high, false
-	}
-	_, x = bisect.Between(low, high, 1e-4, func(x float64) bool { return !affordable(x) })
-	return x, true
-}
-
-// consider makes the tables of a candidate at ln σ = x, or takes one that is hardly above it.
+// consider makes the tables of a noise multiplier at ln σ = x, or takes one that is hardly above it.
 func (c *calibrator) consider(ctx context.Context, x float64) error {
 	for _, known := range c.known {
 		if known[0].x() >= x && known[0].x() < x+leastStep/2 {
 			return nil
 		}
 	}
-	pair, err := c.divergences(ctx, roundUp(math.Exp(x)))
+	pair, err := c.at(ctx, roundUp(math.Exp(x)))
 	if err == nil {
 		c.known = append(c.known, pair)
 	}
 	return err
 }
 
-// place is the candidate of the least noise multiplier from ln σ = low to high at which trials are
-// affordable with a part of the budget that so many tables leave, which are to be made after it. M
-// falls steeply and not evenly with σ: it is computed at the place that is guessed, and guessed anew
-// by what was computed.
+// place is the least noise multiplier from ln σ = low to high at which trials are affordable with a
+// part of the budget that so many tables leave, which are to be made after it. M falls steeply and not
+// evenly with σ: it is computed at the place that is guessed, and guessed anew by what was computed.
 func (c *calibrator) place(
 	ctx context.Context,
 	low, high, errors, part float64,
 	tables int,
-) (pair [2]divergence, found bool, err error) {
-	const mostPlaces = 4
-	for try := range mostPlaces {
-		pair, found = c.placed(low, errors, part*c.left(tables))
-		x, ok := c.least(low, high, errors, part*c.left(tables+1))
-		enough := c.inTime() && c.used() > placeShare*c.total
-		if !ok || found && (enough || x > pair[0].x()-leastStep) {
+) (pair [2]*divergence, found bool, err error) {
+	const mostPlaces, nearly = 4, 1.2
+	for try := range mostPlaces + 1 {
+		found = false
+		for _, of := range c.known {
+			less := !found || of[0].x() < pair[0].x()
+			if of[0].x() >= low && less && c.affords(c.goals(of, errors), nearly*part*c.left(tables)) {
+				pair, found = of, true
+			}
+		}
+		budget := part * c.left(tables+1)
+		affordable := func(x float64) bool { return c.affords(c.guess(x, errors), budget) }
+		enough := try == mostPlaces || c.inTime() && c.used() > (1-estimateShare)*c.total
+		if found && enough || !affordable(high) {
+			return pair, found, nil
+		}
+		_, x := bisect.Between(low, high, 1e-4, func(x float64) bool { return !affordable(x) })
+		if try == mostPlaces || found && x > pair[0].x()-leastStep {
 			return pair, found, nil
 		}
 		if err := c.consider(ctx, min(high, x+float64(try)*leastStep/2)); err != nil { // guesses come nearer from below
 			return pair, false, err
 		}
 	}
-	pair, found = c.placed(low, errors, part*c.left(tables))
 	return pair, found, nil
 }
 
-// placed is the candidate of the least noise multiplier above ln σ = low that was considered and is
-// affordable, or nearly so.
-func (c *calibrator) placed(low, errors, budget float64) (pair [2]divergence, found bool) {
-	const nearly = 1.2
-	for _, of := range c.known {
-		if of[0].x() < low || found && of[0].x() >= pair[0].x() {
-			continue
-		}
-		if _, _, err := c.allocate([]accounting.Goal{c.goal(of[0], errors), c.goal(of[1], errors)}, nearly*budget); err == nil {
-			pair, found = of, true
-		}
-	}
-	return pair, found
-}
-
-// choose fixes the smallest noise multiplier that the budget is likely to verify, and a fallback.
-// Either may be one that is proven without samples. If nothing is known of the divergences, it must
-// be, and is looked for from ln σ = x on.
-func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
+// choose is the smallest noise multiplier that the budget is likely to verify, and a fallback. Either
+// may be one that is proven without samples. If nothing is known of the divergences, it must be, and
+// is looked for from ln σ = x on.
+func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*divergence, error) {
 	c.report(PhaseTables, 1)
 	p := c.searches[0]
-	if below := p.leastBelow(); !math.IsInf(below, 1) {
-		x = below
-	}
 	if c.out.Estimate > 0 {
 		x = math.Log(c.out.Estimate)
+	} else if below := p.leastBelow(); !math.IsInf(below, 1) {
+		x = below
 	}
-	low, high := x-Rough, x+2*Farthest
-	for _, l := range p.estimates {
-		if l.tables >= c.candidateTables() && l.x > low && l.x < high {
-			if err := c.deepen(ctx, l); err != nil {
-				return err
-			}
-			if err := c.consider(ctx, l.x); err != nil { // with the tables that are there
-				return err
-			}
+	low, high, places := x-Rough, x+2*Farthest, []float64{}
+	for _, d := range p.estimates {
+		if d.tables >= c.candidateTables() && d.x() > low && d.x() < high { // with the tables that are there
+			places = append(places, d.x())
 		}
 	}
-	if most, err := c.unamplified(ctx); err != nil || c.allows(most) {
-		if err == nil {
-			high = math.Log(most)
-			err = c.consider(ctx, high)
-		}
-		if err != nil {
-			return err
-		}
+	if c.allows(c.gaussian) {
+		high = math.Log(c.gaussian)
+		places = append(places, high)
 	}
-	if len(c.known) == 0 {
+	if len(places) == 0 {
+		places = []float64{x}
+	}
+	for _, x := range places {
 		if err := c.consider(ctx, x); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	distance, part, tables := mainErrors, 1-fallbackShare, 3 // of the fallback, and of the workers
-	if c.left(4) < c.left(2)/2 {                             // tables take too much: one candidate that is safe serves
-		distance, part, tables = fallbackErrors, 1, 1
+	distance, part, tables := mainErrors, 1-smallShare, 3 // of the fallback, and of the workers
+	if c.left(4) < c.left(2)/2 {                          // tables take too much: one candidate that is safe serves
+		distance, part, tables = Apart, 1, 1
 	}
 	if !known {
 		part, tables = 0, 1
 	}
 	main, found, err := c.place(ctx, low, high, distance, part, tables)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: no noise multiplier up to %.4g is affordable", accounting.ErrTooFewSamples, math.Exp(high))
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !found {
-		return c.unaffordable(high)
+	pairs := [][2]*divergence{main}
+	switch isProven := c.isProven(main[0]) && c.isProven(main[1]); {
+	case isProven && c.run.Majorized():
+		return nil, fmt.Errorf("%w: less noise than is proven without them takes more", accounting.ErrTooFewSamples)
+	case isProven || tables == 1:
+		return pairs, nil
 	}
-	pairs := [][2]divergence{main}
-	isProven := c.isProven(main[0]) && c.isProven(main[1])
-	if c.run.Majorized() && isProven {
-		return fmt.Errorf("%w: less noise than is proven without them takes more", accounting.ErrTooFewSamples)
+	fallback, found, err := c.place(ctx, min(main[0].x()+leastStep, high), high, Apart, smallShare, 2)
+	if found && fallback[0].x() > main[0].x() {
+		pairs = append(pairs, fallback)
 	}
-	if tables > 1 && !isProven {
-		fallback, found, err := c.place(
-			ctx,
-			min(main[0].x()+leastStep, high),
-			high,
-			fallbackErrors,
-			fallbackShare,
-			2,
-		)
-		if err != nil {
-			return err
-		}
-		if found && fallback[0].Spec.NoiseMultiplier > main[0].Spec.NoiseMultiplier {
-			pairs = append(pairs, fallback)
-		}
-	}
-	c.out.Protocol, err = c.fix(pairs, -mainErrors)
-	return err
-}
-
-// deepen draws more samples of an estimate with the tables of a candidate, which cost more than they do:
-// 64 bands of 4000 steps took 1.45 times as long without it.
-func (c *calibrator) deepen(ctx context.Context, l *estimate) error {
-	const enough, share = 100, 0.05 // values of M, and the part of the budget
-	if !l.isConclusive() || l.hits() >= enough {
-		return nil
-	}
-	most := share * c.total
-	if !c.inTime() {
-		most = share * c.left(2)
-	}
-	err := c.searches[0].draw(ctx, l, uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), most/c.each(0))))
-	c.out.Estimate = c.estimated()
-	return err
-}
-
-// unaffordable is the error of a budget in which no candidate fits.
-func (c *calibrator) unaffordable(x float64) error {
-	_, tests, err := c.claim().Allocate([]accounting.Goal{c.guess(x, 0, mainErrors), c.guess(x, 1, mainErrors)})
-	if err != nil {
-		return err
-	}
-	few := &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x))}
-	for _, test := range tests {
-		few.Need += float64(test.Samples)
-	}
-	return few
+	return pairs, err
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, with as large accepted means as
 // the budget affords, up to Apart standard errors above the expected ones, and at least so many.
-func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Protocol, error) {
+func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Protocol, error) {
 	budget := c.left(len(pairs))
 	try := func(errors float64) (accounting.Thresholds, []accounting.Test, error) {
 		var goals []accounting.Goal
 		for i, pair := range pairs {
-			more := float64(i) * (fallbackErrors - mainErrors)
-			goals = append(goals, c.goal(pair[0], errors+more), c.goal(pair[1], errors+more))
+			goals = append(goals, c.goals(pair, errors+float64(i)*(Apart-mainErrors))...)
 		}
 		return c.allocate(goals, budget)
 	}
@@ -383,18 +317,28 @@ func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Prot
 		}
 	}
 	c.enlarge(pairs, &t, tests, budget)
-	protocol := c.protocol(t)
+	protocol := &accounting.Protocol{
+		Format:      1,
+		Run:         c.Run,
+		CodeVersion: c.CodeVersion,
+		PlanSHA256:  c.PlanSHA256,
+		Points:      []accounting.Point{{Epsilon: c.Epsilon, Delta: c.Delta, Thresholds: t}},
+	}
+	if c.Unit != accounting.UnitOwner {
+		protocol.Unit = c.Unit
+	}
 	for i, pair := range pairs {
 		candidate := accounting.Candidate{NoiseMultiplier: pair[0].Spec.NoiseMultiplier}
 		for j, d := range pair {
-			trial, err := d.trial(c.out.Method, tests[2*i+j].Samples)
+			test := tests[2*i+j]
+			trial, err := d.trial(c.out.Method, test.Samples)
 			if err != nil {
 				return nil, err
 			}
 			if trial.Samples > 0 {
 				protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
-				if tests[2*i+j].Accept != t.Accept {
-					trial.Accept = tests[2*i+j].Accept
+				if test.Accept != t.Accept {
+					trial.Accept = test.Accept
 				}
 			}
 			candidate.Trials = append(candidate.Trials, trial)
@@ -407,15 +351,14 @@ func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Prot
 // enlarge gives trials of few samples more of them, as far as these cost next to nothing: the accepted
 // mean then comes nearer to δ, and less depends on an expected mean of which little is known.
 func (c *calibrator) enlarge(
-	pairs [][2]divergence,
+	pairs [][2]*divergence,
 	t *accounting.Thresholds,
 	tests []accounting.Test,
 	budget float64,
 ) {
-	const few, share = 1000, 0.01 // samples of a trial, and the part of the budget
 	for i := range tests {
 		d := pairs[i/2][i%2]
-		samples := uint64(min(few, share*budget/c.each(i%2)))
+		samples := uint64(min(4*Few, budget/100/c.each(i%2)))
 		if tests[i].Samples == 0 || tests[i].Samples >= samples {
 			continue
 		}

@@ -2,7 +2,7 @@ package calibration
 
 import "time"
 
-// DefaultCPUTime is the budget of one processor where none is given.
+// DefaultCPUTime is the budget of one processor if none is given.
 const DefaultCPUTime = time.Minute
 
 // Tuned numbers, with the experiment or the reason behind each. They choose which noise multipliers
@@ -15,21 +15,15 @@ const (
 	// Tolerance is the standard error of ln σ that plans are made to: most candidates differ by more.
 	// Certificates take a third of it, beyond which the chance of their trials decides more.
 	Tolerance = 0.009
-	fine      = Tolerance / 3
 
 	// Rough is the standard error of ln σ that is enough if a smaller one takes too many samples, and a
 	// first step in ln σ.
 	Rough = 0.1
 
-	// Farthest is the largest distance in ln σ between noise multipliers that are looked at: the
-	// unknown slope leaves an error of Rough there.
-	Farthest = Apart * Rough
-
-	// slopeError is the standard deviation of the slope of a run that nothing is known of; between
-	// similar runs it is a third. b-min-sep, epoch-min-sep and balls-in-bins had slopes of .97 to 1.22
+	// slopeError is the standard deviation of the power of σ with which a divergence falls as a
+	// Gaussian mechanism's does. b-min-sep, epoch-min-sep and balls-in-bins had powers of .97 to 1.22
 	// at (.5, 1e-4), (2, 1e-6) and (8, 1e-5).
-	slopeError   = 0.24
-	similarError = slopeError / 3
+	slopeError = 0.12
 
 	// bend is the error of a gap g on the scale, over g²: divergences are not quite straight there. By
 	// the divergences of all schemes, known from both ends.
@@ -41,73 +35,70 @@ const (
 	// Negligible is the part of δ below which a proven divergence gets no samples.
 	Negligible = 1e-3
 
-	// mostWork is the largest number of samples times steps of an estimate in a plan, and roughShare the
-	// part of it that is enough once something is seen: a plan of 60 epochs has some sixty candidates.
-	mostWork, roughShare = 3e7, 1. / 6
+	// planWork is the largest number of samples times steps of an estimate in a plan, and of states
+	// times steps of its tables: a plan of 60 epochs has some sixty candidates.
+	planWork = 3e7
 
-	// leastTables, planTables and mostTables limit tables, in states times steps: of the first estimates, of
-	// those in plans, and of all. In between, tables may take as long as the samples that they replace.
-	leastTables, planTables, mostTables = 3e6, 3e7, 2e9
+	// leastTables is the work of the first tables of an estimate, in states times steps.
+	leastTables = 3e6
 
-	// stepsPerSecond are about the steps of samples that a processor computes, and statesPerSecond the
-	// states of tables. Estimates are limited by them, not by a clock.
-	stepsPerSecond  = 1e8
-	statesPerSecond = 2 * stepsPerSecond
+	// stepsPerSecond are about the steps of samples that a processor computes. Estimates are limited by
+	// them, not by a clock.
+	stepsPerSecond = 1e8
 
-	// estimateShare is the part of a budget that estimates may take, and tableShare the part that the
-	// tables of one noise multiplier may take.
-	estimateShare, tableShare = 0.4, 0.2
+	// estimateShare is the part of a budget that estimates may take.
+	estimateShare = 0.4
 
-	// mainErrors and fallbackErrors are the distances of the accepted mean above the expected one, in
-	// standard errors of estimate and trial together: the main candidate is accepted nine times in
-	// ten, and the fallback in all but one of a thousand cases.
-	mainErrors, fallbackErrors = 1.3, 3.2
+	// mainErrors is the distance of the accepted mean above the expected one, in standard errors of
+	// estimate and trial together: the main candidate is accepted nine times in ten. That of the
+	// fallback is Apart: it is rejected once in a thousand cases.
+	mainErrors = 1.3
 
-	// fallbackShare is the part of the samples that the fallback may take.
-	fallbackShare = 1. / 6
+	// smallShare is the part of the samples that the fallback may take, and the part of planWork that
+	// is enough once something is seen.
+	smallShare = 1. / 6
 
 	// mostAccepted is the part of δ up to which the default budget accepts means, and that a proof
 	// without samples may take beside trials: the rest is for failure probabilities.
 	mostAccepted = 0.9
 
-	// VerifySamples is the number of samples, in multiples of M/δ, for a claim that accepts up to 0.9 δ,
-	// with estimates and both candidates.
-	VerifySamples = 9500
-
-	// additionalEstimate is the number of samples, in multiples of M/δ, of the estimate for an
-	// additional ε, and additionalErrors how far its accepted mean is above it: some 1.4 times the true
-	// one.
-	additionalEstimate, additionalErrors = 400, 2
+	// spared is the part of a budget that trials leave, as samples take longer on a busier machine, and
+	// the part of δ that estimates leave, as a verification accepts less than δ.
+	spared = 0.2
 )
 
-// Numbers that follow from others, or that no noise multiplier depends on.
+// Numbers that follow from others.
 const (
-	// nearDelta is the part of δ that estimates look for: a verification accepts less than δ.
-	nearDelta = 0.8
+	// Farthest is the largest distance in ln σ between noise multipliers that are looked at.
+	Farthest = Apart * Rough
 
-	// fewest is the least number of samples of an estimate: fewer show nothing.
-	fewest = 50
+	// fine is the standard error of ln σ of certificates, and leastStep the distance of two estimates.
+	fine, leastStep = Tolerance / 3, Tolerance / 2
 
-	// placeShare is the part of a budget in time after which estimates end, and a candidate that serves
-	// is good enough;
-	// unspared the part of what is left that trials may take, as samples take longer on a busier
-	// machine; leastLeft the part of the whole that they always have.
-	placeShare, unspared, leastLeft = 0.6, 0.8, 0.1
+	// statesPerSecond are the states of tables times steps that a processor computes, and tableShare is
+	// the part of a budget that the tables of one noise multiplier may take.
+	statesPerSecond, tableShare = 2 * stepsPerSecond, estimateShare / 2
 
-	// samplesFor is the number of samples of a whole budget, in multiples of M/δ, that is advised if
-	// nothing was seen, and leastSamples that of the smallest estimate.
-	samplesFor, leastSamples = 300, 10
+	// fewest is the least number of samples of an estimate, and the draws of the likelihood ratio of an
+	// owner's examples in plans, which raise σ by about .3 %.
+	fewest = Few / 4
 
-	// coarseDraws are draws of the likelihood ratio of an owner's examples in plans: they raise σ by
-	// about .3 %.
-	coarseDraws = 64
+	// seenEnough is the number of values of M of an estimate of δ that is not searched for: a standard
+	// error of a twentieth.
+	seenEnough = 400
+)
 
-	// leastSteps is the number of steps with which shorter runs count in the estimate of a figure that
-	// is only printed.
-	leastSteps = 2000
+// Limits and figures of forecasts, which no noise multiplier depends on.
+const (
+	// mostTables limits the memory of tables, by states times steps.
+	mostTables = 2e9
 
-	// ownersFactor is the time of a sample of an owner of k examples over k times that of one example.
-	ownersFactor = 2.7
+	// ample is the number of samples, in multiples of M/δ, of a verification that accepts up to 0.9 δ,
+	// with estimates and both candidates; advised that of a budget that is enough.
+	ample, advised = 9500, 300
+
+	// maxBudget is the largest number of samples of a verification.
+	maxBudget = 1e15
 )
 
 // Little is the ratio of noise multipliers up to which one has little more noise.

@@ -1,39 +1,45 @@
 package calibration
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"minsep/internal/accounting"
-	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
 )
 
-// Outlook is a forecast of a verification, by the estimates and tables that a plan begins with. It
-// certifies nothing.
-type Outlook struct {
-	// Samples is false if the method needs none; then only Expected is set.
-	Samples bool `json:"samples"`
+// Forecast is what a verification by samples takes, about. It certifies nothing.
+type Forecast struct {
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`     // σ near the one that comes out, or the given one; 0 if none was found
+	Effort          float64 `json:"effort,omitempty"`               // M/δ there, at least 0, of both directions
+	CPU             float64 `json:"cpu_seconds_a_sample,omitempty"` // seconds of processors that a sample takes, about; 0 if that is not known
+	Need            float64 `json:"least_samples,omitempty"`        // samples; 0 if that is not known
 
-	Budget   string  `json:"budget,omitempty"`               // in words
-	Seconds  float64 `json:"cpu_seconds,omitempty"`          // of processors that the whole takes at most, about; 0 for a budget in samples
-	Expected float64 `json:"expected_cpu_seconds,omitempty"` // about how many seconds of processors the whole takes, with additional ε, which come on top of a budget; 0 if that is not known
+	// A budget that is enough, in samples and in seconds of processors; 0 if that is not known.
+	Advised    float64 `json:"advised_samples,omitempty"`
+	AdvisedCPU float64 `json:"advised_cpu_seconds,omitempty"`
 
-	// Proven is a noise multiplier that needs no samples; 0 if there is none. If it needs no
+	// Proven is a noise multiplier that needs no samples; 0 if none is known. If it needs no
 	// amplification either, it is certified only if it is given, or hardly more than was estimated.
 	Proven      float64 `json:"proven_noise_multiplier,omitempty"`
 	Unamplified bool    `json:"proven_without_amplification,omitempty"`
 
-	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // σ near the one that comes out, or the given one; 0 if none was found
-	Effort          float64 `json:"effort,omitempty"`           // M/δ there, at least 0, of both directions
-	Least           float64 `json:"least_samples,omitempty"`    // that an estimate takes there, or the verification of a given one
-	Enough          bool    `json:"enough"`                     // whether the budget allows them
+	tables float64 // seconds of processors that the tables of one noise multiplier take
+}
 
-	CPU float64 `json:"cpu_seconds_a_sample,omitempty"` // seconds of processors that a sample takes, about
-	// A budget that is enough if this one is not, in samples and in seconds of processors.
-	Advised    float64 `json:"advised_samples,omitempty"`     // in samples; 0 if not known
-	AdvisedCPU float64 `json:"advised_cpu_seconds,omitempty"` // in seconds of processors; 0 if not known
+// Outlook is a forecast of a verification, by the estimates and tables that a plan begins with.
+type Outlook struct {
+	Forecast
+
+	// Samples is false if the method needs none; then only Expected is set.
+	Samples bool `json:"samples"`
+
+	Budget   string  `json:"budget,omitempty"`               // in words
+	Expected float64 `json:"expected_cpu_seconds,omitempty"` // about how many seconds of processors the whole takes, with additional ε, which come on top of a budget; 0 if that is not known
+	Enough   bool    `json:"enough"`                         // whether the budget allows the samples that are needed
 
 	// Ample is a budget in seconds of processors with which up to .85 δ is accepted; a smaller one
 	// costs noise. 0 if no samples are drawn.
@@ -44,23 +50,12 @@ type Outlook struct {
 func (o Outlook) Refused() bool { return o.Samples && !o.Enough && (o.Proven == 0 || o.Unamplified) }
 
 // Hopeless says that more samples are needed than any verification may have.
-func (o Outlook) Hopeless() bool { return o.Least > maxBudget }
-
-// Seconds of verifications without samples, as measured: of privacy loss distributions, of those of
-// cyclic Poisson sampling, and of closed forms.
-const poissonSeconds, cyclicSeconds, closedSeconds = 2.0, 0.4, 0.1
-
-// tablesOfAll is the number of noise multipliers that a verification makes tables of: for estimates,
-// for candidates, and for the workers that draw their samples.
-const tablesOfAll = 7
-
-// outlookSeconds is the time of processors that an outlook may take to come near the noise
-// multiplier, about.
-const outlookSeconds = 1.5
+func (o Outlook) Hopeless() bool { return o.Need > maxBudget }
 
 // ProvenSeconds is about how many seconds of processors the verification of a run takes without
-// samples; 0 if it needs them.
+// samples, as measured; 0 if it needs them.
 func ProvenSeconds(run accounting.Run) float64 {
+	const poissonSeconds, cyclicSeconds, closedSeconds = 2.0, 0.4, 0.1
 	method, err := run.Method()
 	switch {
 	case err != nil || !WithoutSamples(method):
@@ -74,8 +69,9 @@ func ProvenSeconds(run accounting.Run) float64 {
 }
 
 // Outlook says what a verification takes, in a few seconds of a processor. near is a noise
-// multiplier near the one that comes out, 0 to look for it.
+// multiplier near the one that comes out, 0 to look for it as a plan does.
 func (p Problem) Outlook(ctx context.Context, near float64) (*Outlook, error) {
+	const seconds = 1.5 // of processors that the search for the noise multiplier may take, about
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -87,110 +83,186 @@ func (p Problem) Outlook(ctx context.Context, near float64) (*Outlook, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Outlook{Samples: true, Budget: c.budget(), NoiseMultiplier: max(p.NoiseMultiplier, near)}
-	whole := *c
+	o := &Outlook{Samples: true, Budget: c.budget()}
+	total := c.total
 	if c.inTime() {
-		o.Seconds, c.total = c.total, min(c.total, outlookSeconds/estimateShare)
-	}
-	if _, err := c.checkTruncation(); err != nil && !p.Run.TruncatedPair() {
-		return nil, err
-	}
-	if o.NoiseMultiplier == 0 {
-		if err := c.near(ctx, o); err != nil {
-			return nil, err
+		c.total = min(c.total, seconds/estimateShare)
+		for _, s := range c.searches {
+			s.tables = c.candidateTables()
 		}
 	}
-	making, err := c.effort(ctx, o)
+	if near = max(near, p.NoiseMultiplier); near == 0 {
+		start, err := c.start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.estimate(ctx, start, Rough/Apart); err != nil && !errors.Is(err, ErrTooExpensive) {
+			return nil, err
+		}
+		last := c.searches[0].estimates[len(c.searches[0].estimates)-1]
+		if near = c.out.Estimate; near == 0 {
+			near = last.Spec.NoiseMultiplier
+		}
+	}
+	o.Forecast, err = c.forecast(ctx, near)
 	if errors.Is(err, tilt.ErrTable) {
 		return o, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	tables := tablesOfAll * making
+	// A verification makes tables for estimates, for candidates, and for the workers that draw samples.
+	tables := 7 * o.tables
 	if p.NoiseMultiplier != 0 {
-		tables = 2 * making
+		tables = 2 * o.tables
 	}
-	samples := VerifySamples * o.Effort * o.CPU
-	allowed := whole.total * o.CPU
-	if whole.inTime() {
-		allowed = max(0, whole.total-tables)
+	samples, allowed := ample*o.Effort*o.CPU, total*o.CPU
+	if c.inTime() {
+		allowed = max(0, total-tables)
 	}
 	if p.Samples > 0 || p.CPUTime > 0 { // is used up
 		samples = allowed
 	}
-	o.Least = max(leastSamples*o.Effort, 1)
-	o.Advised, o.AdvisedCPU = samplesFor*o.Effort, samplesFor*o.Effort*o.CPU+tables
-	o.Enough = 3*o.Least*o.CPU <= allowed || o.Effort == 0
-	o.Ample = tables + VerifySamples/2*o.Effort*o.CPU
-	if o.Enough {
+	o.AdvisedCPU += tables
+	o.Ample = tables + ample/2*o.Effort*o.CPU
+	if o.Enough = 3*o.Need*o.CPU <= allowed || o.Effort == 0; o.Enough {
 		samples = min(samples, allowed)
 		o.Expected = tables + samples
 		if n := float64(len(p.AlsoEpsilon)); n > 0 {
-			o.Expected += samples/2 + 4*n*making
+			o.Expected += samples/2 + 4*n*o.tables
 		}
 	}
 	return o, nil
 }
 
-// near comes near the noise multiplier as a plan does.
-func (c *calibrator) near(ctx context.Context, o *Outlook) error {
-	start, err := c.start(ctx)
-	if err != nil {
-		return err
-	}
-	if o.Proven, err = c.unamplified(ctx); err != nil {
-		return err
-	}
-	o.Unamplified = o.Proven > 0 && !c.run.Majorized()
-	if err := c.estimate(ctx, start, Rough/Apart); err != nil && !errors.Is(err, ErrTooExpensive) {
-		return err
-	}
-	for _, l := range c.searches[0].estimates {
-		if sigma := l.Spec.NoiseMultiplier; c.isProven(l.divergence) && (o.Proven == 0 || sigma < o.Proven) {
-			o.Proven, o.Unamplified = sigma, false
+// forecast is what a verification near a noise multiplier takes, by the nearest estimates or by tables of
+// its own.
+func (c *calibrator) forecast(ctx context.Context, sigma float64) (f Forecast, err error) {
+	f.NoiseMultiplier = sigma
+	f.Proven, f.Unamplified = c.gaussian, c.gaussian > 0 && !c.run.Majorized()
+	for i, s := range c.searches {
+		d := s.nearest(math.Log(sigma))
+		if d == nil {
+			if d, err = s.begin(ctx, roundUp(sigma), s.tables); err != nil {
+				return f, err
+			}
+			s.estimates = append(s.estimates, d)
 		}
-	}
-	if o.NoiseMultiplier = c.out.Estimate; o.NoiseMultiplier == 0 {
-		estimates := c.searches[0].estimates
-		o.NoiseMultiplier = math.Exp(estimates[len(estimates)-1].x)
-	}
-	return nil
-}
-
-// effort finds M/δ and the time of a sample at the outlook's noise multiplier, by the nearest estimate or
-// by tables of its own, and returns the seconds that these take.
-func (c *calibrator) effort(ctx context.Context, o *Outlook) (making float64, err error) {
-	x := math.Log(o.NoiseMultiplier)
-	for i, d := range montecarlo.Directions {
-		s := c.searches[i]
-		if s == nil {
-			if s, err = c.newSearch(d, 0); err != nil {
-				return 0, err
+		f.tables += s.making
+		for _, d := range s.estimates {
+			if x := d.Spec.NoiseMultiplier; i == 0 && c.isProven(d) && (f.Proven == 0 || x < f.Proven) {
+				f.Proven, f.Unamplified = x, false
 			}
 		}
-		l := s.nearest(x)
-		if l == nil {
-			if l, err = s.begin(ctx, x, s.tables); err != nil {
-				return 0, err
-			}
-			s.estimates = append(s.estimates, l)
-		}
-		making += s.making
-		if s.isExact(l) {
+		if s.isExact(d) {
 			continue
 		}
-		if s.each() == 0 && l.checkDrawn() == nil {
-			if err := s.draw(ctx, l, Few); err != nil {
-				return 0, err
+		if s.seconds() == 0 && d.checkDrawn() == nil {
+			if err := s.draw(ctx, d, fewest); err != nil {
+				return f, err
 			}
 		}
-		effort := l.bound() / c.Delta
-		if d == montecarlo.Q { // whose divergence is mostly far below δ
+		effort := d.bound() / c.Delta
+		if i == 1 { // its divergence is mostly far below δ
 			effort /= Few
 		}
-		o.CPU = (o.CPU*o.Effort + effort*s.each()) / (o.Effort + effort)
-		o.Effort += effort
+		f.CPU = (f.CPU*f.Effort + effort*s.seconds()) / (f.Effort + effort)
+		f.Effort += effort
 	}
-	return making, nil
+	f.Need = max(Apart*Apart*f.Effort, 1)
+	f.Advised, f.AdvisedCPU = advised*f.Effort, advised*f.Effort*f.CPU
+	return f, nil
+}
+
+// tooFew is the error of a budget that leaves too few samples: with a larger one that is enough, and the
+// noise multiplier that needs no samples.
+func (c *calibrator) tooFew(ctx context.Context, err error) error {
+	sigma := cmp.Or(c.NoiseMultiplier, c.out.Estimate)
+	if p := c.searches[0].estimates; sigma == 0 && len(p) > 0 {
+		sigma = p[len(p)-1].Spec.NoiseMultiplier
+	}
+	f, failed := c.forecast(ctx, sigma)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	few := &TooFewError{Forecast: f, What: "an estimate", Budget: c.budget()}
+	if len(c.known) > 0 && !errors.Is(err, ErrTooExpensive) {
+		pair := c.known[0]
+		for _, other := range c.known {
+			if other[0].x() > pair[0].x() {
+				pair = other
+			}
+		}
+		_, samples, failed := c.claim().Samples(c.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
+		if failed != nil {
+			return err
+		}
+		few.What = fmt.Sprintf("a verification of noise multiplier %.4g", pair[0].Spec.NoiseMultiplier)
+		few.Need = float64(samples[0] + samples[1])
+		few.Advised = 1.2 * few.Need / (1 - estimateShare)
+		few.AdvisedCPU = few.Advised * few.CPU
+		if c.NoiseMultiplier != 0 && few.Need*c.each(0) <= c.left(1) { // samples are not what is missing
+			return fmt.Errorf(
+				"%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification",
+				ErrEstimatedAbove,
+				c.NoiseMultiplier,
+				c.Epsilon,
+				c.Delta,
+			)
+		}
+	}
+	if c.inTime() {
+		few.AdvisedCPU = max(few.AdvisedCPU+c.used(), 1.5*c.total)
+	}
+	return few
+}
+
+// budget is the budget in words.
+func (c *calibrator) budget() string {
+	switch {
+	case c.Samples > 0:
+		return fmt.Sprintf("%d samples", c.Samples)
+	case c.CPUTime > 0:
+		return fmt.Sprintf("%v of one processor", c.CPUTime)
+	}
+	return fmt.Sprintf("%v of one processor, the default", DefaultCPUTime)
+}
+
+// TooFewError has the number of samples that some work takes, and their time on this machine. It
+// wraps accounting.ErrTooFewSamples.
+type TooFewError struct {
+	Forecast
+	What   string // the work that takes the samples, as the subject of a sentence
+	Budget string // the whole budget, in words
+}
+
+func (e *TooFewError) Error() string {
+	s := fmt.Sprintf(
+		"too few samples: %s takes at least %.3g samples, which the budget, %s, does not leave",
+		e.What,
+		e.Need,
+		e.Budget,
+	)
+	switch {
+	case e.Need > maxBudget:
+		s += "; no verification can draw so many"
+	case e.Need > 0 && e.CPU > 0:
+		s += fmt.Sprintf("; on this machine they take about %s of one processor", roughly(e.Need*e.CPU))
+	}
+	return s
+}
+
+func (e *TooFewError) Unwrap() error { return accounting.ErrTooFewSamples }
+
+// roughly writes a time in words of two digits.
+func roughly(seconds float64) string {
+	for _, unit := range []struct {
+		name    string
+		seconds float64
+	}{{"s", 1}, {"min", 60}, {"h", 3600}} {
+		if seconds < 100*unit.seconds {
+			return fmt.Sprintf("%.2g %s", seconds/unit.seconds, unit.name)
+		}
+	}
+	return fmt.Sprintf("%.2g days", seconds/86400)
 }

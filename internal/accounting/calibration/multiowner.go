@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 
 	"minsep/internal/accounting"
@@ -70,23 +69,19 @@ func (e *MultiOwnerEstimate) estimate(
 			}
 			d.cut = &cost
 		}
-		const scale = 1e-5 // of the estimate's logarithms: any δ serves
-		s, l := d.estimateOf(runtime.GOMAXPROCS(0), scale)
 		if d.proof.bound > Negligible*e.Delta {
-			const work = 2e8 // 1e5 samples are enough for a figure that is only printed
-			most := work / float64(max(leastSteps, spec.Steps()))
-			isBelow := func() bool { return l.samples > 0 && math.Exp(l.most())*scale <= e.Delta } // the other direction
-			for want := uint64(16 * Few); l.samples < want && !isBelow(); want = uint64(min(most, 8*float64(want), additionalEstimate*float64(l.samples)/max(l.sum, 1e-300))) {
-				if err := s.draw(ctx, l, want); err != nil {
-					return false, err
-				}
+			isBelow := func() bool { return d.most() <= e.Delta } // the other direction
+			s := &search{workers: runtime.GOMAXPROCS(0)}
+			most := 10 * planWork / float64(spec.Steps())
+			if err := s.drawUntil(ctx, d, most, func() bool { return d.sum >= seenEnough || isBelow() }); err != nil {
+				return false, err
 			}
-			enough = enough && (l.sum >= Apart*Apart || isBelow())
+			enough = enough && (d.sum >= Apart*Apart || isBelow())
 		}
-		if delta := l.mean() + d.cost(); delta >= e.Delta {
+		if delta := d.mean() + d.cost(); delta >= e.Delta {
 			e.Delta = delta
-			if l.samples > 0 {
-				e.StdErr, e.Effort = l.mean()*l.stdErr(), d.bound()/max(delta, 1e-300)
+			if d.samples > 0 {
+				e.StdErr, e.Effort = d.mean()*d.stdErr(), d.bound()/max(delta, 1e-300)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +18,6 @@ type Claim struct {
 	Epsilon float64 // at least 0
 	Delta   float64 // above 0 and below 1
 	Seed    uint64  // of the samples of estimates
-	Draws   int     // of the likelihood ratio of an owner's examples, if it is drawn; 0 for as many as in a certificate
-}
-
-// Guess is the beginning of a search, by a similar claim.
-type Guess struct {
-	Multiplier float64 // σ, above 0
-	Slope      Slope
-	Behind     float64 // σ above which it is enough to know it roughly; infinite if there is none
 }
 
 // Noise is the noise multiplier that a claim needs.
@@ -43,90 +34,53 @@ type Noise struct {
 
 	floor float64 // the noise multiplier that H(Q,P) needs, if that was looked for
 	found *search // the search for H(P,Q); nil if it is proven
-	slope Slope   // that it found
-	norm  float64 // largest column norm of C, if Find found it
 }
 
-// sampleSteps is the work of a sample, in steps of one of few bands.
+// sampleSteps is the work of a sample, in steps of one of one example; an owner of k examples takes
+// about three times as long as k of them.
 func (c Claim) sampleSteps() float64 {
-	const wideBands = 256 // above which the time of a sample is proportional to the bands
-	steps := float64(c.Run.Strategy.Steps) * max(1, float64(c.Run.Strategy.Bands())/wideBands)
+	steps := float64(c.Run.Strategy.Steps)
 	if k := c.Run.MaxExamplesPerOwner; k > 1 {
-		steps *= ownersFactor * float64(k)
+		steps *= 3 * float64(k)
 	}
 	return steps
 }
 
-// mostSamples is the largest number of samples of an estimate in a plan: a fraction of them if they are
-// enough for a rough estimate.
-func (c Claim) mostSamples(conclusive bool) float64 {
-	most := mostWork / c.sampleSteps()
-	if conclusive {
-		most *= roughShare
-	}
-	return max(2*Few, most)
-}
-
-// steps is about the work of the samples and tables of a search, in steps of samples. It depends on no
-// clock.
-func (s *search) steps() float64 {
-	return float64(s.drawn)*s.sampleSteps() + s.states*stepsPerSecond/statesPerSecond
-}
-
 // Noise is the noise multiplier of the claim: proven if that takes no samples, and else estimated by
-// H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The error is an
-// accounting.RefusedError if no analysis is known.
-func (c Claim) Noise(ctx context.Context, from Guess) (Noise, error) {
+// H(P,Q), to a standard error of ln σ of Tolerance. The search begins at start, or without
+// amplification for 0. Above the noise multiplier behind, which may be infinite, it is enough to
+// know it roughly. The error is an accounting.RefusedError if no analysis is known.
+func (c Claim) Noise(ctx context.Context, start, behind float64) (Noise, error) {
 	method, err := c.Run.Method()
-	switch {
-	case err != nil:
-		return Noise{}, err
-	case WithoutSamples(method):
-		return c.Proven(from.Multiplier, 0, Narrow)
-	}
-	c.Draws = coarseDraws
-	s, err := c.newSearch(montecarlo.P, from.Slope)
 	if err != nil {
 		return Noise{}, err
 	}
-	s.behind = from.Behind
-	return s.noise(ctx, from.Multiplier, Tolerance)
-}
-
-// Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
-// delta)-differentially private, see [Claim.Noise]. The search begins near the noise multiplier of a
-// similar run, if near is not nil.
-func Find(
-	ctx context.Context,
-	run accounting.Run,
-	epsilon, delta float64,
-	near *Noise,
-	behind float64,
-) (Noise, error) {
-	norm := slices.Max(run.ColumnNorms())
-	from := Guess{norm, UnknownSlope, behind}
-	if near != nil {
-		from.Multiplier *= near.Multiplier / near.norm
-		if !near.Proven {
-			from.Slope = near.slope.Similar()
-		}
+	if start == 0 {
+		start = slices.Max(c.Run.ColumnNorms())
 	}
-	n, err := Claim{Run: run, Epsilon: epsilon, Delta: delta}.Noise(ctx, from)
-	n.norm = norm
-	return n, err
+	if WithoutSamples(method) {
+		return c.Proven(start, Narrow)
+	}
+	s, err := c.newSearch(montecarlo.P)
+	if err != nil {
+		return Noise{}, err
+	}
+	s.behind, s.draws = behind, fewest
+	return s.noise(ctx, start, Tolerance)
 }
 
-// Both looks at H(Q,P) at the noise multiplier of n, to the standard error Tolerance: if H(Q,P) may
-// be above δ, the noise multiplier becomes the larger of both directions.
-func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
+// Both looks at H(Q,P) at the noise multiplier, to the standard error Tolerance: if H(Q,P) may be
+// above δ, the noise multiplier becomes the larger of both directions.
+func (n Noise) Both(ctx context.Context) (Noise, error) {
 	if !n.OneDirection {
 		return n, nil
 	}
-	s, err := c.newSearch(montecarlo.Q, UnknownSlope)
+	s, err := n.found.newSearch(montecarlo.Q)
 	if err != nil {
 		return n, err
 	}
-	s.samples = func(*estimate) float64 { return c.mostSamples(false) }
+	s.draws = n.found.draws
+	s.limit = func(*divergence) float64 { return s.mostSamples(false) }
 	return s.both(ctx, n, Tolerance)
 }
 
@@ -138,7 +92,7 @@ func (n Noise) Refine(ctx context.Context, tolerance, times float64) (Noise, err
 	}
 	s := n.found
 	s.behind, s.spent = math.Inf(1), func() bool { return false }
-	s.samples = func(*estimate) float64 { return times * s.mostSamples(false) }
+	s.limit = func(*divergence) float64 { return times * s.mostSamples(false) }
 	finer, err := s.noise(ctx, n.Multiplier, tolerance)
 	if errors.Is(err, ErrTooExpensive) {
 		return n, nil
@@ -147,13 +101,10 @@ func (n Noise) Refine(ctx context.Context, tolerance, times float64) (Noise, err
 		return n, err
 	}
 	// The other direction was below δ at nearly the same noise multiplier.
-	finer.OneDirection, finer.floor, finer.norm = n.OneDirection, n.floor, n.norm
+	finer.OneDirection, finer.floor = n.OneDirection, n.floor
 	finer.Multiplier = max(finer.Multiplier, n.floor)
 	return finer, nil
 }
-
-// Slope is the slope that the search for n found.
-func (n Noise) Slope() Slope { return n.slope }
 
 // Narrow is the width of ln σ to which the noise multiplier of a composition is looked for. The grid
 // of its losses may add half of that to ε, over all steps, or to coarseFrom if ε is smaller: far more
@@ -162,8 +113,8 @@ const Narrow, coarseFrom = 5e-4, 4
 
 // Proven is the noise multiplier of a run of independent events without samples: in closed form or
 // by privacy loss distributions on a coarse grid. ln σ is at most width above the least. The search
-// begins at start, with a first step in ln σ of step, or of half of Farthest for 0.
-func (c Claim) Proven(start, step, width float64) (Noise, error) {
+// begins at start.
+func (c Claim) Proven(start, width float64) (Noise, error) {
 	if c.Run.Sampler.Fixed != nil {
 		sigma, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
 		return Noise{Multiplier: sigma, Proven: true}, err
@@ -171,11 +122,11 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 	search := pld.Search{
 		Least: pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner),
 		Start: start,
-		Step:  cmp.Or(step, Farthest/2),
+		Step:  Farthest / 2,
 		Width: width,
 	}
 	sigma, err := search.Calibrate(c.Delta, func(sigma float64) (float64, error) {
-		composition, err := c.Compose(sigma)
+		composition, err := c.compose(sigma)
 		if err != nil {
 			return 0, err
 		}
@@ -187,8 +138,10 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 	return Noise{Multiplier: sigma, Proven: true}, err
 }
 
-// Compose composes the events of a run of independent events.
-func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
+// compose composes the events of a run of independent events. Losses are rounded so that the errors of
+// all steps add up to about Narrow/2. A step's loss spreads over about p/σ, or ln 1/p of the tail that
+// matters; the grid is a small part of it.
+func (c Claim) compose(sigma float64) (*pld.Composition, error) {
 	events, err := c.Run.Events(sigma)
 	if err != nil {
 		return nil, err
@@ -199,22 +152,9 @@ func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
 		for _, e := range events {
 			steps += e.Count
 		}
-		options = c.gridOf(each.Prob, sigma/each.Sensitivity, steps)
+		grid := math.Sqrt(Narrow / 2 * max(c.Epsilon, coarseFrom) / float64(steps))
+		spread := 0.1*max(each.Prob, 0.02)*each.Sensitivity/sigma + 1e-4
+		options = pld.Options{Grid: min(grid, 1, spread), Tail: 1e-15}
 	}
 	return pld.Compose(events, options)
-}
-
-// gridOf rounds losses so that the errors of all steps add up to about Narrow/2. A step's loss
-// spreads over about p/σ, or ln 1/p of the tail that matters; the grid is a small part of it.
-func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
-	grid := math.Sqrt(Narrow / 2 * max(c.Epsilon, coarseFrom) / float64(steps))
-	return pld.Options{Grid: min(grid, 1, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
-}
-
-// Both is [Claim.Both] for the claim that Find found n for.
-func (n Noise) Both(ctx context.Context) (Noise, error) {
-	if !n.OneDirection {
-		return n, nil
-	}
-	return n.found.Claim.Both(ctx, n)
 }

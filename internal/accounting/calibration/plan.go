@@ -40,51 +40,31 @@ type Plan struct {
 // Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError if no analysis is
 // known, accounting.ErrTooFewSamples if the budget is too small, and accounting.ErrNotVerified if the
 // given noise multiplier is not enough.
+//
+// A maximum batch size is accounted for by the pair without truncation and a cost in δ (F3.11). If
+// that is refused, or is proven without samples, the events of truncated batches themselves may need
+// less noise.
 func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if p.Run.Sampler.Truncation == nil {
-		return p.planBy(ctx, false)
+	cut := p.Run.Sampler.Truncation != nil
+	plan, err := p.planBy(ctx, cut)
+	if !cut || !p.Run.TruncatedPair() || ctx.Err() != nil || err == nil && !WithoutSamples(plan.Method) {
+		return plan, err
 	}
-	return p.truncated(ctx)
+	own, ownErr := p.planBy(ctx, false)
+	switch {
+	case ownErr == nil && (err != nil || own.noiseMultiplier() < plan.noiseMultiplier()):
+		return own, nil
+	case err != nil:
+		err = errors.Join(err, ownErr)
+	}
+	return plan, err
 }
 
-// calibrator makes the plan of a problem.
-type calibrator struct {
-	Problem
-	run      accounting.Run // whose pair is sampled or bounded
-	byCost   bool           // a maximum batch size is accounted for by its cost in δ
-	out      *Plan
-	searches [2]*search      // of both directions
-	known    [][2]divergence // at candidates that were considered
-	gaussian *float64        // what unamplified found; nil before
-
-	total float64 // the budget: samples if their number is given, and else seconds of processors
-	begun float64 // on the clock
-}
-
-func (p Problem) begin(byCost bool) (*calibrator, error) {
-	method, err := p.Run.Method()
-	if err != nil {
-		return nil, err
-	}
-	if p.Workers <= 0 {
-		p.Workers = runtime.GOMAXPROCS(0)
-	}
-	if WithoutSamples(method) {
-		p.Earlier = nil // a proof holds whatever was seen
-	}
-	c := &calibrator{Problem: p, run: p.Run, byCost: byCost, out: &Plan{Method: method}, total: float64(p.Samples)}
-	if byCost {
-		c.run = p.Run.Untruncated()
-	}
-	if c.inTime() {
-		c.total = cmp.Or(p.CPUTime, DefaultCPUTime).Seconds()
-	}
-	c.begun = clock(p.Workers)
-	return c, nil
-}
+// noiseMultiplier is that of the first candidate.
+func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
 
 // planBy makes the plan with one of the two ways to account for a maximum batch size.
 func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
@@ -92,13 +72,10 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case WithoutSamples(c.out.Method):
+	if c.isProof() {
 		err = c.proven(ctx)
-	case p.NoiseMultiplier != 0:
-		err = c.given(ctx)
-	default:
-		err = c.sought(ctx)
+	} else {
+		err = c.sampled(ctx)
 	}
 	if errors.Is(err, accounting.ErrTooFewSamples) && c.run.Majorized() { // without samples the claim costs more noise, but it can be made
 		c.out.Method, c.Earlier = accounting.PLD, nil
@@ -113,29 +90,129 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 	return c.out, err
 }
 
+// calibrator makes the plan of a problem: it estimates both directions, considers noise multipliers
+// with all that is proven of them, and fixes a protocol.
+type calibrator struct {
+	Problem
+	run      accounting.Run           // whose pair is sampled or bounded
+	costs    [2]*accounting.Truncated // of a maximum batch size in both directions; nil if run has it
+	cost     float64                  // the larger one
+	out      *Plan
+	searches [2]*search       // of both directions
+	known    [][2]*divergence // at noise multipliers that were considered
+	gaussian float64          // a noise multiplier that needs neither samples nor amplification; 0 if it is not known
+
+	total float64 // the budget: samples if their number is given, and else seconds of processors
+	begun float64 // on the clock
+}
+
+// begin refuses a maximum batch size that costs more than MostTruncation of what the failure
+// probabilities of earlier protocols leave of δ.
+func (p Problem) begin(byCost bool) (*calibrator, error) {
+	method, err := p.Run.Method()
+	if err != nil {
+		return nil, err
+	}
+	if p.Workers <= 0 {
+		p.Workers = runtime.GOMAXPROCS(0)
+	}
+	if WithoutSamples(method) {
+		p.Earlier = nil // a proof holds whatever was seen
+	}
+	c := &calibrator{Problem: p, run: p.Run, out: &Plan{Method: method}, total: float64(p.Samples), begun: clock(p.Workers)}
+	if c.inTime() {
+		c.total = cmp.Or(p.CPUTime, DefaultCPUTime).Seconds()
+	}
+	if byCost {
+		c.run = p.Run.Untruncated()
+	}
+	if err := c.aim(p.Epsilon, byCost); err != nil {
+		return nil, err
+	}
+	if c.cost > MostTruncation*c.room() {
+		e := &accounting.TruncationError{MaxBatchSize: p.Run.Sampler.Truncation.MaxBatchSize, Cost: c.cost, Delta: c.room()}
+		e.Suggested, err = p.Run.SuggestMaxBatchSize(p.Epsilon, c.room())
+		return nil, cmp.Or[error](err, e)
+	}
+	for _, s := range c.searches {
+		if err := c.limit(s); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// aim sets ε, with the costs of truncation and searches that nothing limits.
+func (c *calibrator) aim(epsilon float64, byCost bool) error {
+	c.Epsilon, c.cost = epsilon, 0
+	for i, d := range montecarlo.Directions {
+		c.searches[i] = &search{
+			Claim:     Claim{Run: c.run, Epsilon: epsilon, Delta: c.Delta},
+			direction: d,
+			draws:     math.MaxInt,
+			workers:   c.Workers,
+		}
+		if !byCost {
+			continue
+		}
+		cost, err := c.Run.TruncationCost(d, epsilon)
+		if err != nil {
+			return err
+		}
+		c.costs[i], c.cost = &cost, max(c.cost, cost.Cost)
+	}
+	return nil
+}
+
+// limit gives a search its part of δ and of the budget, mostly by no clock, so that a busy machine
+// makes the same estimates.
+func (c *calibrator) limit(s *search) (err error) {
+	share := estimateShare
+	if s.direction == montecarlo.P { // a quarter is for the other direction
+		share *= 0.75
+	}
+	s.Delta = (1 - spared) * (c.room() - c.cost)
+	if s.scale, err = newScale(s.Epsilon, s.Delta); err != nil {
+		return err
+	}
+	s.behind, s.first, s.tables = math.Inf(1), leastTables, c.candidateTables()
+	s.limit = func(d *divergence) float64 {
+		if !c.inTime() {
+			return float64(d.samples) + max(0, math.Ceil(share*c.total)-c.used())
+		}
+		return share * c.total * stepsPerSecond / s.sampleSteps()
+	}
+	s.spent = func() bool {
+		work := 0.0
+		for _, of := range c.searches {
+			work += of.steps() / stepsPerSecond
+		}
+		return c.inTime() && max(work, c.used()) >= (1-estimateShare)*c.total
+	}
+	s.watch = func() {
+		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.estimates)), estimateShare)
+	}
+	return nil
+}
+
 // describe adds the estimates to the plan.
 func (c *calibrator) describe() {
 	for _, s := range c.searches {
-		if s == nil {
-			continue
-		}
-		for _, l := range s.estimates {
+		for _, d := range s.estimates {
 			e := Estimate{
-				NoiseMultiplier: l.Spec.NoiseMultiplier,
+				NoiseMultiplier: d.Spec.NoiseMultiplier,
 				Direction:       s.direction,
-				Samples:         l.samples,
-				Mean:            l.mean(),
-				Effort:          l.bound() / c.Delta,
+				Samples:         d.samples,
+				Mean:            d.mean(),
+				Effort:          d.bound() / c.Delta,
 			}
-			if l.samples > 0 {
-				e.StdErr = e.Mean * l.stdErr()
+			if d.samples > 0 {
+				e.StdErr = e.Mean * d.stdErr()
 			}
 			c.out.Estimates = append(c.out.Estimates, e)
 		}
 	}
-	if s := c.searches[0]; s != nil {
-		c.out.CPU = s.each()
-	}
+	c.out.CPU = c.searches[0].seconds()
 }
 
 var started = time.Now()
@@ -152,15 +229,16 @@ func clock(workers int) float64 {
 // inTime says whether the budget is one in time.
 func (c *calibrator) inTime() bool { return c.Samples == 0 }
 
+// isProof says whether the method takes no samples.
+func (c *calibrator) isProof() bool { return WithoutSamples(c.out.Method) }
+
 // used is how much of the budget is gone since the plan began.
 func (c *calibrator) used() (used float64) {
 	if c.inTime() {
 		return clock(c.Workers) - c.begun
 	}
 	for _, s := range c.searches {
-		if s != nil {
-			used += float64(s.drawn)
-		}
+		used += float64(s.drawn)
 	}
 	return used
 }
@@ -176,7 +254,7 @@ func (c *calibrator) report(text string, part float64) {
 	}
 }
 
-// candidateTables is the largest work of the tables of one candidate.
+// candidateTables is the largest work of the tables of one noise multiplier.
 func (c *calibrator) candidateTables() float64 {
 	if !c.inTime() {
 		return mostTables
@@ -185,20 +263,28 @@ func (c *calibrator) candidateTables() float64 {
 }
 
 // proven makes the plan of a run that needs no samples.
-func (c *calibrator) proven(ctx context.Context) error {
+func (c *calibrator) proven(ctx context.Context) (err error) {
 	sigma := c.NoiseMultiplier
 	if sigma == 0 {
-		var err error
-		if sigma, err = c.leastProven(ctx); err != nil {
+		sigma, err = c.run.Calibrate(ctx, c.Epsilon, c.Delta-c.cost)
+		if errors.Is(err, pld.ErrNotReached) {
+			err = fmt.Errorf(
+				"%w: no noise multiplier up to 1e6 is proven to give (%g, %g)-differential privacy",
+				ErrNotPrivate,
+				c.Epsilon,
+				c.Delta,
+			)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	c.out.Estimate = sigma
-	trials, most, err := c.provenTrials(sigma)
+	pair, err := c.at(ctx, sigma)
 	if err != nil {
 		return err
 	}
-	if !(most <= c.Delta) { // also if it is not a number
+	if most := max(pair[0].total(), pair[1].total()); !(most <= c.Delta) { // also if it is not a number
 		return fmt.Errorf(
 			"%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g",
 			ErrNotPrivate,
@@ -208,63 +294,46 @@ func (c *calibrator) proven(ctx context.Context) error {
 			c.Delta,
 		)
 	}
-	c.out.Protocol = c.protocol(accounting.Thresholds{Verify: c.Delta})
-	c.out.Protocol.Candidates = []accounting.Candidate{{NoiseMultiplier: sigma, Trials: trials}}
-	return nil
+	c.out.Protocol, err = c.fix([][2]*divergence{pair}, 0)
+	return err
 }
 
-// provenTrials are the trials of a noise multiplier at which nothing is sampled, and the largest
-// bound of the divergence.
-func (c *calibrator) provenTrials(sigma float64) (trials []accounting.Trial, most float64, err error) {
-	both, err := compositions(c.run, sigma, c.Epsilon)
-	if err != nil {
-		return nil, 0, err
+// sampled makes the plan of a run that needs samples: for the given noise multiplier, or for the
+// smallest that the budget is likely to verify and a fallback.
+func (c *calibrator) sampled(ctx context.Context) (err error) {
+	var pairs [][2]*divergence
+	least := float64(-Apart)
+	if c.NoiseMultiplier != 0 {
+		pairs, err = c.given(ctx)
+	} else {
+		pairs, err = c.sought(ctx)
+		least = -mainErrors
 	}
-	for i, d := range montecarlo.Directions {
-		of := divergence{proof: both[i]}
-		of.Direction = d
-		if of.cut, err = c.cost(d); err != nil {
-			return nil, 0, err
-		}
-		t, err := of.trial(of.proof.method, 0)
-		if err != nil {
-			return nil, 0, err
-		}
-		trials, most = append(trials, t), max(most, of.total())
+	if err == nil {
+		c.out.Protocol, err = c.fix(pairs, least)
 	}
-	return trials, most, nil
+	switch {
+	case errors.Is(err, ErrTooExpensive), errors.Is(err, accounting.ErrTooFewSamples):
+		return c.tooFew(ctx, err)
+	}
+	return err
 }
 
-// protocol is one without candidates.
-func (c *calibrator) protocol(t accounting.Thresholds) *accounting.Protocol {
-	unit := c.Unit
-	if unit == accounting.UnitOwner {
-		unit = ""
-	}
-	return &accounting.Protocol{
-		Format:      1,
-		Run:         c.Run,
-		Unit:        unit,
-		CodeVersion: c.CodeVersion,
-		PlanSHA256:  c.PlanSHA256,
-		Points:      []accounting.Point{{Epsilon: c.Epsilon, Delta: c.Delta, Thresholds: t}},
-	}
-}
-
-// sought finds the noise multiplier: by estimates first, then by the bounds of candidates near them.
-func (c *calibrator) sought(ctx context.Context) error {
+// sought estimates the noise multiplier and chooses candidates near it.
+func (c *calibrator) sought(ctx context.Context) ([][2]*divergence, error) {
 	start, err := c.start(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seen := c.estimate(ctx, start, fine)
 	if seen != nil && !errors.Is(seen, ErrTooExpensive) {
-		return seen
+		return nil, seen
 	}
-	if err = c.choose(ctx, math.Log(start), seen == nil); errors.Is(err, accounting.ErrTooFewSamples) {
-		return c.tooFew(ctx, cmp.Or(seen, err))
+	pairs, err := c.choose(ctx, math.Log(start), seen == nil)
+	if errors.Is(err, accounting.ErrTooFewSamples) {
+		err = cmp.Or(seen, err)
 	}
-	return err
+	return pairs, err
 }
 
 // start is the noise multiplier from which estimates go down. Cyclic Poisson sampling with the same
@@ -272,15 +341,17 @@ func (c *calibrator) sought(ctx context.Context) error {
 // less. Otherwise it is what one participation needs without amplification or, of an owner of several
 // examples, all of them at once if that is less than their largest participation needs.
 func (c *calibrator) start(ctx context.Context) (float64, error) {
-	start, err := c.independent()
-	k := c.run.MaxExamplesPerOwner
+	start, err := accounting.GaussianNoiseMultiplier(c.Epsilon, c.Delta, slices.Max(c.run.ColumnNorms()))
 	if err != nil {
 		return 0, err
 	}
-	if k > 1 {
+	if err := c.unamplified(ctx); err != nil {
+		return 0, err
+	}
+	if k := c.run.MaxExamplesPerOwner; k > 1 {
 		start *= math.Sqrt(float64(k))
-		if most, err := c.unamplified(ctx); err != nil || most > 0 {
-			return min(start, most), err
+		if c.gaussian > 0 {
+			start = min(start, c.gaussian)
 		}
 		return start, nil
 	}
@@ -290,7 +361,7 @@ func (c *calibrator) start(ctx context.Context) (float64, error) {
 		prob := float64(bands) * scheme.ExpectedBatchSize(units) / units
 		cyclic := c.run
 		cyclic.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: min(1, prob), Steps: steps, MinSep: bands}}
-		n, err := Claim{Run: cyclic, Epsilon: c.Epsilon, Delta: c.Delta}.Proven(start, 0, Rough/Apart)
+		n, err := Claim{Run: cyclic, Epsilon: c.Epsilon, Delta: c.Delta}.Proven(start, Rough/Apart)
 		if err == nil {
 			start = min(start, n.Multiplier*math.Exp(-1.5*Rough))
 		}
@@ -298,108 +369,39 @@ func (c *calibrator) start(ctx context.Context) (float64, error) {
 	return start, nil
 }
 
-// unamplified is the noise multiplier at which the run is private whatever batches are drawn, by the
-// Gaussian mechanism of the largest participation; 0 if none is known.
-func (c *calibrator) unamplified(ctx context.Context) (sigma float64, err error) {
-	if c.gaussian != nil {
-		return *c.gaussian, nil
-	}
+// unamplified finds the noise multiplier at which the run is private whatever batches are drawn, by
+// the Gaussian mechanism of the largest participation.
+func (c *calibrator) unamplified(ctx context.Context) error {
 	share := mostAccepted
-	if c.byCost {
+	if c.costs[0] != nil {
 		share = MostTruncation
 	}
 	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
 	switch {
 	case err == nil:
-		sigma = roundUp(least)
+		c.gaussian = roundUp(least)
 	case !errors.Is(err, pld.ErrNotReached) && !errors.Is(err, accounting.ErrNoProof):
-		return 0, err
+		return err
 	}
-	c.gaussian = &sigma
-	return sigma, nil
-}
-
-// independent is the noise multiplier of one participation without amplification.
-func (c *calibrator) independent() (float64, error) {
-	return accounting.GaussianNoiseMultiplier(c.Epsilon, c.Delta, slices.Max(c.run.ColumnNorms()))
-}
-
-// newSearch is the search of a direction for a δ that is a part of the claim's.
-func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, error) {
-	s, err := Claim{
-		Run:     c.run,
-		Epsilon: c.Epsilon,
-		Delta:   nearDelta * (c.room() - cost),
-	}.newSearch(
-		d,
-		UnknownSlope,
-	)
-	if err != nil {
-		return nil, err
-	}
-	s.tables, s.workers = c.candidateTables(), c.Workers
-	share := estimateShare
-	if d == montecarlo.P { // a quarter is for the other direction
-		share *= 0.75
-	}
-	s.samples = func(l *estimate) float64 { return c.estimateSamples(l, share) }
-	s.spent = func() bool { // mostly by no clock, so that a busy machine makes the same estimates
-		work := 0.0
-		for _, of := range c.searches {
-			if of != nil {
-				work += of.steps() / stepsPerSecond
-			}
-		}
-		return c.inTime() && max(work, c.used()) >= placeShare*c.total
-	}
-	s.watch = func(*estimate) {
-		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.estimates)), estimateShare)
-	}
-	c.searches[direction(d)] = s
-	return s, nil
-}
-
-// estimateSamples is the largest number of samples that an estimate may have: of a budget in samples
-// those that the part of estimates leaves, and else a number that depends on no clock, so that a
-// busy machine looks at the same noise multipliers.
-func (c *calibrator) estimateSamples(l *estimate, share float64) float64 {
-	if !c.inTime() {
-		return float64(l.samples) + max(0, math.Ceil(share*c.total)-c.used())
-	}
-	steps := float64(c.run.Strategy.Steps)
-	if k := c.run.MaxExamplesPerOwner; k > 1 {
-		steps *= ownersFactor * float64(k)
-	}
-	return share * c.total * stepsPerSecond / steps
+	return nil
 }
 
 // estimate finds where the divergences are a little below δ, in both directions. What is seen until
 // an error wraps ErrTooExpensive stays.
 func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) error {
-	cost, err := c.checkTruncation()
-	if err != nil {
-		return err
+	p, q := c.searches[0], c.searches[1]
+	n, err := p.noise(ctx, start, max(tolerance, Rough/Apart))
+	if err == nil && tolerance < Rough/Apart && !p.spent() {
+		p.first = p.tables // near the noise multiplier, they serve candidates too, which have a little more noise
+		n, err = p.noise(ctx, n.Multiplier*math.Exp(Tolerance), tolerance)
 	}
-	s, err := c.newSearch(montecarlo.P, cost)
-	if err != nil {
-		return err
-	}
-	n, err := s.noise(ctx, start, max(tolerance, Rough/Apart))
-	if err == nil && tolerance < Rough/Apart && !s.spent() {
-		s.first = s.tables // near the noise multiplier, they serve candidates too, which have a little more noise
-		n, err = s.noise(ctx, n.Multiplier*math.Exp(Tolerance), tolerance)
-	}
-	least := s.leastBelow()
-	if errors.Is(err, ErrTooExpensive) && !math.IsInf(least, 1) { // what was seen must do
-		n, err = Noise{Multiplier: math.Exp(least), OneDirection: true}, nil
+	if least := p.leastBelow(); errors.Is(err, ErrTooExpensive) && !math.IsInf(least, 1) { // what was seen must do
+		n, err = Noise{Multiplier: math.Exp(least)}, nil
 	}
 	if err == nil {
-		if s, err = c.newSearch(montecarlo.Q, cost); err != nil {
-			return err
-		}
 		n.Multiplier *= Little // M of H(Q,P) falls steeply, and candidates that need its samples have 7 to 10 % more noise
-		_, err = s.both(ctx, n, tolerance)
-		if errors.Is(err, ErrTooExpensive) && s.drawn > 0 { // what was seen must do
+		_, err = q.both(ctx, n, tolerance)
+		if errors.Is(err, ErrTooExpensive) && q.drawn > 0 { // what was seen must do
 			err = nil
 		}
 	}
@@ -421,96 +423,53 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 // was seen.
 func (c *calibrator) estimated() (sigma float64) {
 	for _, s := range c.searches {
-		if s != nil && s.isKnown() {
-			sigma = max(sigma, math.Exp(s.fit().where(-math.Log(nearDelta))))
+		if s.isKnown() {
+			f, _ := s.fit()
+			sigma = max(sigma, math.Exp(f.where(-math.Log(1-spared))))
 		}
 	}
 	return sigma
 }
 
-// given makes the protocol of the given noise multiplier: by proofs if they suffice, and else by
-// trials that are likely to be accepted by estimates at the same noise multiplier.
-func (c *calibrator) given(ctx context.Context) error {
+// given estimates the divergences at the given noise multiplier that are not proven, until they are
+// known well enough, or a third of the part of estimates is used. The error wraps ErrEstimatedAbove if
+// one is far above δ: a protocol would accept it by chance only, and a user who knows the estimate
+// would take this chance knowingly.
+func (c *calibrator) given(ctx context.Context) ([][2]*divergence, error) {
 	c.report(PhaseTables, 1)
-	pair, err := c.divergences(ctx, c.NoiseMultiplier)
+	pair, err := c.at(ctx, c.NoiseMultiplier)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := c.checkTruncation(); err != nil {
-		return err
-	}
-	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
-		for _, d := range pair {
-			if err := c.estimateGiven(ctx, d); errors.Is(err, ErrTooExpensive) {
-				return c.tooFew(ctx, err)
-			} else if err != nil {
-				return err
-			}
+	pairs := [][2]*divergence{pair}
+	c.known = pairs
+	for i, s := range c.searches {
+		d := pair[i]
+		s.estimates = append(s.estimates, d)
+		if c.isProven(d) {
+			continue
 		}
-	}
-	c.out.Protocol, err = c.fix([][2]divergence{pair}, -Apart)
-	if !errors.Is(err, accounting.ErrTooFewSamples) {
-		return err
-	}
-	_, samples, failed := c.claim().Samples(c.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
-	if failed != nil {
-		return err
-	}
-	few := &TooFewError{
-		What: fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier),
-		Need: float64(samples[0] + samples[1]),
-	}
-	if few.Need <= c.left(1) { // samples are not what is missing
-		return fmt.Errorf(
-			"%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification",
-			ErrEstimatedAbove,
-			c.NoiseMultiplier,
-			c.Epsilon,
-			c.Delta,
-		)
-	}
-	return c.tooFew(ctx, few)
-}
-
-// givenShare is the part of a budget that estimates may take if the noise multiplier is given.
-const givenShare = estimateShare / 3
-
-// estimateGiven doubles the samples of an estimate of one direction at the given noise multiplier
-// until it is known well enough, or its part of the budget is used. The error wraps
-// ErrEstimatedAbove if the divergence is far above δ: a protocol would accept it by chance only, and
-// a user who knows the estimate would take this chance knowingly.
-func (c *calibrator) estimateGiven(ctx context.Context, d divergence) error {
-	s, err := c.newSearch(d.Direction, d.cost())
-	if err != nil {
-		return err
-	}
-	l := newEstimate(d, s.Delta)
-	if s.estimates = []*estimate{l}; c.isProven(d) {
-		return nil
-	}
-	c.report("estimating δ", givenShare)
-	enough := 1 / (fine * fine * s.scale.steepness(0) * s.scale.steepness(0))
-	most := max(1, c.estimateSamples(l, givenShare/2))
-	for want := uint64(min(Few, most)); ; want = 2 * l.samples {
-		if err := s.draw(ctx, l, want); err != nil {
-			return err
+		c.report("estimating δ", estimateShare/3)
+		above := func() bool { return d.isConclusive() && d.mean()*(1-Apart*d.stdErr())+d.cost() > c.Delta }
+		err := s.drawUntil(ctx, d, s.limit(d)/6, func() bool {
+			return above() || d.isConclusive() && s.point(d).stdErr <= fine
+		})
+		if err != nil {
+			return pairs, err
 		}
-		mean, stdErr := l.mean(), l.mean()*l.stdErr()
-		if l.isConclusive() && mean+d.cost()-Apart*stdErr > c.Delta {
-			return fmt.Errorf(
+		if above() {
+			return pairs, fmt.Errorf(
 				"%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
 				ErrEstimatedAbove,
 				c.NoiseMultiplier,
 				c.Epsilon,
-				mean+d.cost(),
+				d.mean()+d.cost(),
 				d.Direction,
-				stdErr,
+				d.mean()*d.stdErr(),
 				Apart,
 				c.Delta,
 			)
 		}
-		if float64(2*l.samples) > most || l.sum > 0 && l.hits() >= enough {
-			return nil
-		}
 	}
+	return pairs, nil
 }

@@ -22,9 +22,6 @@ type proof struct {
 	bound  float64 // at least 0
 }
 
-// direction is the index of a direction.
-func direction(d montecarlo.Direction) int { return slices.Index(montecarlo.Directions[:], d) }
-
 // compositions are bounds in closed form, by privacy loss distributions, or by the Gaussian
 // mechanism of the largest participation.
 func compositions(run accounting.Run, sigma, epsilon float64) (both [2]proof, err error) {
@@ -95,7 +92,7 @@ func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t ac
 		if err != nil && !errors.Is(err, accounting.ErrNoProof) {
 			return err
 		}
-		if of := both[direction(t.Direction)]; err == nil && of.method == t.Method {
+		if of := both[slices.Index(montecarlo.Directions[:], t.Direction)]; err == nil && of.method == t.Method {
 			least = of.bound
 		}
 	} else {

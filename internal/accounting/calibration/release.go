@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 )
 
@@ -44,4 +45,12 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 func UnitSize(steps int) uint64 {
 	const work, piece, most = 4e7, 1024, 1 << 22 // samples times steps; whole pieces keep every processor busy
 	return uint64(max(1, min(most, int(work/float64(steps)))/piece)) * piece
+}
+
+// Advised is a budget in samples for a rejected noise multiplier that is given again. It is enough
+// to accept means this number of standard errors above the means that were seen; see
+// [accounting.NotVerifiedError.Need] for ok.
+func Advised(rejected *accounting.NotVerifiedError, errors float64) (samples float64, ok bool) {
+	samples, ok = rejected.Need(errors)
+	return samples / (1 - estimateShare), ok
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
@@ -61,27 +60,22 @@ func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key) (*W
 	if err != nil {
 		return nil, fmt.Errorf("values of trial %d of candidate %d: %w", trial, candidate, err)
 	}
-	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
-	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
-	if v.Tilt == nil {
-		if t.Bound < 1 {
-			return nil, fmt.Errorf("bound %g of plain values: must be at least 1", t.Bound)
-		}
-		if w.plain, err = montecarlo.NewSampler(spec, t.Direction, key); err != nil {
-			return nil, err
-		}
-		return w, nil
+	d := &divergence{Config: tilt.Config{
+		Spec:      p.Run.Loss(p.Candidates[candidate].NoiseMultiplier),
+		Epsilon:   p.Points[t.Point].Epsilon,
+		Direction: t.Direction,
+	}}
+	switch {
+	case v.Tilt == nil && t.Bound < 1:
+		return nil, fmt.Errorf("bound %g of plain values: must be at least 1", t.Bound)
+	case v.Tilt != nil && v.Tilt.Bound != t.Bound:
+		return nil, fmt.Errorf("bound %g of a trial, and the plan has %g", t.Bound, v.Tilt.Bound)
+	case v.Tilt != nil:
+		d.proposal = v.Tilt
+		d.proposal.Config = d.Config
 	}
-	plan := *v.Tilt
-	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
-	if plan.Bound != t.Bound {
-		return nil, fmt.Errorf("bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
-	}
-	// The verifier computes the bound again.
-	if w.tilted, err = tilt.NewVerifier(plan, key); err != nil {
-		return nil, err
-	}
-	return w, nil
+	s, err := d.sampler(key) // which computes the bound again
+	return &Worker{s, d.Epsilon}, err
 }
 
 // verifierKey is public: anybody can repeat a verification. No two trials of any protocols share
@@ -117,26 +111,4 @@ func (w *Worker) sum(ctx context.Context, first, count uint64) (sum montecarlo.S
 		return w.tilted.Sum(ctx, first, count)
 	}
 	return w.plain.Sum(ctx, w.epsilon, first, count)
-}
-
-// SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average
-// over its trials; 0 where that cannot be measured. The samples are the first of each trial, and
-// their values are dropped: none is added to a ledger.
-func SampleCPU(ctx context.Context, p *accounting.Protocol, candidate int) (float64, error) {
-	drawn, worked := uint64(0), time.Duration(0)
-	for i, t := range p.Candidates[candidate].Trials {
-		if t.Samples == 0 {
-			continue
-		}
-		w, err := NewWorker(p, candidate, i)
-		if err != nil {
-			return 0, err
-		}
-		begin := processorTime()
-		if _, err := w.Run(ctx, 0, min(Few, t.Samples), 0); err != nil {
-			return 0, err
-		}
-		drawn, worked = drawn+min(Few, t.Samples), worked+processorTime()-begin
-	}
-	return worked.Seconds() / max(1, float64(drawn)), nil
 }

@@ -1,8 +1,6 @@
 package calibration
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -51,6 +49,9 @@ type Problem struct {
 
 // MostEpsilon is the largest ε of a claim.
 const MostEpsilon = 1e4
+
+// MostTruncation is the part of δ that truncation may cost at most.
+const MostTruncation = 0.5
 
 // MostAlso is the largest number of additional ε of a protocol.
 const MostAlso = 16
@@ -190,35 +191,4 @@ func (p Problem) failureOfPoint() float64 {
 		least = min(least, p.leastDelta(epsilon))
 	}
 	return Negligible * least / float64(1+len(p.AlsoEpsilon))
-}
-
-// truncated plans for a run with a maximum batch size: by the pair without truncation and a cost in δ
-// (F3.11), or by the events of truncated batches themselves if the first way is refused, or if
-// that pair needs no samples and the first way costs more than a twentieth of δ.
-func (p Problem) truncated(ctx context.Context) (*Plan, error) {
-	plan, err := p.costed(ctx)
-	own := p.Run.TruncatedPair() && ctx.Err() == nil
-	if !own || err == nil && (!WithoutSamples(plan.Method) || plan.share(p.Delta) <= Little-1) {
-		return plan, err
-	}
-	other, otherErr := p.planBy(ctx, false)
-	switch {
-	case otherErr != nil && err != nil:
-		return plan, errors.Join(err, otherErr)
-	case otherErr == nil && (err != nil || other.Protocol.Candidates[0].NoiseMultiplier < plan.Protocol.Candidates[0].NoiseMultiplier):
-		return other, nil
-	}
-	return plan, err
-}
-
-// costed plans by the cost in δ, if that is not too large.
-func (p Problem) costed(ctx context.Context) (*Plan, error) {
-	c, err := p.begin(true)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.checkTruncation(); err != nil {
-		return c.out, err
-	}
-	return p.planBy(ctx, true)
 }
