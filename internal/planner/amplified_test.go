@@ -29,11 +29,12 @@ func TestAmplifiedNoise(t *testing.T) {
 	} {
 		for _, epsilon := range []float64{1, 4} {
 			base := must.Get(DPSGD{Epsilon: epsilon, Delta: delta, Steps: n, Units: epoch * 1000, MaxPerOwner: 1}.NoiseMultiplier(1000))(t)
-			for _, bands := range []int{2, 4} {
+			for _, bands := range []int{4} {
 				problem := mechanism.Problem{Workload: &mechanism.Workload{Steps: n, Forgetting: 2. / n}}
 				toeplitz := must.Get(problem.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
 				sigma := func(s *mechanism.Strategy) float64 {
-					found, err := calibration.Find(t.Context(), accounting.Run{Sampler: sampler(bands), Strategy: s, MaxExamplesPerOwner: 1}, epsilon, delta, nil, math.Inf(1))
+					run := accounting.Run{Sampler: sampler(bands), Strategy: s, MaxExamplesPerOwner: 1}
+					found, err := calibration.Claim{Run: run, Epsilon: epsilon, Delta: delta}.Noise(t.Context(), 0, math.Inf(1))
 					if err == nil {
 						found, err = found.Both(t.Context())
 					}
@@ -62,24 +63,34 @@ func TestAmplifiedNoise(t *testing.T) {
 	}
 }
 
-// TestPreferKnown: an amplified strategy is the first only where it is ahead by more than the
-// errors of the estimates.
-func TestPreferKnown(t *testing.T) {
-	row := func(kind string, relative, stdErr float64) *Row {
-		return &Row{Strategy: mechanism.Params{Kind: kind, Bands: 4}, Relative: relative, StdErr: stdErr, Kept: 1, MaxPerOwner: 1}
+// TestPrefer: of rows that cannot be told from the least noise, and have little more by their estimates,
+// the one that uses the most data is first, then one of a strategy that no estimate chose, and for Adam
+// the one with the least noise of one step.
+func TestPrefer(t *testing.T) {
+	const known, chosen = mechanism.KindBSR, mechanism.KindAmplified
+	row := func(kind string, relative, stdErr, kept, step float64) *Row {
+		return &Row{Strategy: mechanism.Params{Kind: kind, Bands: 4}, Relative: relative, StdErr: stdErr, Kept: kept, step: step, MaxPerOwner: 1, Noise: calibration.Noise{Proven: true}}
 	}
 	for _, c := range []struct {
+		name string
+		adam bool
 		rows []*Row
-		want string
+		want int
 	}{
-		{[]*Row{row(mechanism.KindAmplified, 1, .01), row(mechanism.KindAmplified, 1.01, .01), row(mechanism.KindBSR, 1.02, .01)}, mechanism.KindBSR},
-		{[]*Row{row(mechanism.KindAmplified, 1, .01), row(mechanism.KindBSR, 1.1, .01)}, mechanism.KindAmplified},
-		{[]*Row{row(mechanism.KindAmplified, 1, .01)}, mechanism.KindAmplified},
-		{[]*Row{row(mechanism.KindBandedToeplitz, 1, .01), row(mechanism.KindAmplified, 1.001, .01)}, mechanism.KindBandedToeplitz},
+		{"no estimate chose it", false, []*Row{row(chosen, 1, .01, 1, 1), row(chosen, 1.01, .01, 1, 1), row(known, 1.02, .01, 1, 1)}, 2},
+		{"ahead by more than the errors", false, []*Row{row(chosen, 1, .01, 1, 1), row(known, 1.1, .01, 1, 1)}, 0},
+		{"alone", false, []*Row{row(chosen, 1, .01, 1, 1)}, 0},
+		{"the least", false, []*Row{row(known, 1, .01, 1, 2), row(chosen, 1.001, .01, 1, 1), row(known, 1.001, .01, 1, 1)}, 0},
+		{"most data", false, []*Row{row(known, 1, .01, .1, 1), row(known, 1.02, .01, .15, 1), row(known, 1.03, .01, .14, 1), row(known, 1.2, .1, .5, 1)}, 1},
+		{"calm", true, []*Row{row(known, 1, .01, 1, 3), row(known, 1.02, .01, 1, 1), row(known, 1.03, .01, .9, .5), row(known, 1.2, .01, 1, .5)}, 1},
 	} {
 		r := small()
-		if err := (&planning{Request: &r}).preferKnown(t.Context(), c.rows); err != nil || c.rows[0].Strategy.Kind != c.want {
-			t.Errorf("the first is %s, want %s; %v", c.rows[0].Strategy.Kind, c.want, err)
+		if c.adam {
+			r.Workload.Optimizer = mechanism.Adam
+		}
+		want := c.rows[c.want]
+		if err := (&planning{Request: &r}).prefer(t.Context(), c.rows); err != nil || c.rows[0] != want {
+			t.Errorf("%s: the first is %+v, %v", c.name, c.rows[0], err)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -93,13 +93,6 @@ func (p *part) start(limit int) int {
 	return min(limit, 1<<int(math.Round(math.Log2(bands))))
 }
 
-// climb looks for the size from low to high with the least error: from start by factors of two
-// while the error falls, then beside it. It returns 0 where no size can be used. The rows are all
-// kept.
-func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
-	return p.climbBy(ctx, []float64{2, .5, 1.5, .75}, start, low, high, candidate)
-}
-
 // once evaluates a candidate, or returns the row of an earlier call for it.
 func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
 	for _, row := range p.rows {
@@ -110,8 +103,10 @@ func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechan
 	return p.evaluate(ctx, scheme, strategy)
 }
 
-// climbBy is climb by some factors.
-func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+// climb looks for the size from low to high with the least error: from start by factors of two
+// while the error falls, then beside it. It returns 0 where no size can be used. The rows are all
+// kept.
+func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
 	value := func(size int) (float64, error) {
 		scheme, strategy := candidate(size)
 		row, err := p.once(ctx, scheme, strategy)
@@ -132,7 +127,7 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 	if err != nil {
 		return 0, err
 	}
-	for _, factor := range factors {
+	for _, factor := range []float64{2, .5, 1.5, .75} {
 		// The finer factors are for schemes that may still come first.
 		if factor == 1.5 && least > calibration.Little*p.least() {
 			break
@@ -188,77 +183,62 @@ var separatedSchemes = []string{"b-min-sep", "epoch-min-sep"}
 
 // separatedPart estimates schemes with a least distance, with banded strategies. It looks for the
 // best number of bands where min-sep is equal to it, then tries larger min-seps, and then other
-// families of strategies at the best of these.
+// families of strategies at the best of these. The better kind for the scheme before, or with fewer
+// examples per owner, is likely to be the better one here, and the only one that is tried.
 func separatedPart(ctx context.Context, p *part) error {
-	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
 	high := min(int(roomy*p.epoch()), p.bandsLimit())
-	start, first := p.start(high), ""
+	start := p.start(high)
 	for _, scheme := range separatedSchemes {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
 		if scheme != "b-min-sep" && once {
 			continue
 		}
-		minSep := func(bands int) int {
+		with := func(bands int) sampling.Params {
 			if once {
-				return p.Steps
+				return p.with(scheme, p.Steps)
 			}
-			return bands
+			return p.with(scheme, bands)
 		}
-		climb := func(kind string, factors ...float64) error {
-			bands, err := p.climbBy(ctx, factors, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
-				return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
+		kinds := []string{mechanism.KindBandedToeplitz, mechanism.KindBSR}
+		if hint := cmp.Or(latest(p.fewer, scheme, ""), latest(p.rows, separatedSchemes[0], "")); hint != nil {
+			start = min(hint.Bands, high)
+			kinds = slices.DeleteFunc(kinds, func(kind string) bool {
+				return (kind == mechanism.KindBSR) != (hint.Strategy.Kind == mechanism.KindBSR)
 			})
+		}
+		for _, kind := range kinds {
+			bands, err := p.climb(ctx, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+				return with(bands), p.banded(kind, bands, 0)
+			})
+			if err != nil {
+				return err
+			}
 			if bands > 0 {
 				start = bands
 			}
-			return err
 		}
-		if hint := latest(p.fewer, scheme, ""); hint != nil {
-			first, start = hint.Strategy.Kind, min(hint.Bands, high)
-			if first == mechanism.KindBanded || first == mechanism.KindAmplified {
-				first = mechanism.KindBandedToeplitz
-			}
-		}
-		// The better kind for the scheme before, or with fewer examples per owner, is likely to
-		// be the better one here, and the other one then needs no climb.
-		other := []float64{2, .5}
-		if first != "" {
-			other = nil
-		}
-		kinds := []string{mechanism.KindBandedToeplitz, mechanism.KindBSR}
-		if first == mechanism.KindBSR {
-			slices.Reverse(kinds)
-		}
-		if err := climb(kinds[0], 2, .5); err != nil {
-			return err
-		}
-		if reason := p.leaves(scheme, kinds[1]); reason != "" {
-			p.leave(p.with(scheme, minSep(start)), p.banded(kinds[1], start, 0), reason)
-		} else if err := climb(kinds[1], other...); err != nil {
-			return err
-		}
-		if best := p.best(scheme, ""); best != nil {
-			first, start = best.Strategy.Kind, best.Bands
-			if err := climb(first, 1.5, .75); err != nil {
-				return err
-			}
-		}
-		best := p.best(scheme, "")
-		if best == nil {
-			continue
-		}
-		if err := p.amplify(ctx, best, high, func(bands int) sampling.Params { return p.with(scheme, minSep(bands)) }); err != nil {
-			return err
-		}
-		best = p.best(scheme, "")
-		if _, err := p.evaluate(ctx, best.Scheme, p.equalNorms(best)); err != nil {
-			return err
-		}
-		if err := p.widen(ctx, scheme, p.best(scheme, "")); err != nil {
+		if err := p.finish(ctx, scheme, high, with); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// finish tries what may be better than the best row of a scheme: the amplified strategy, columns of
+// equal norms, and larger min-seps.
+func (p *part) finish(ctx context.Context, scheme string, high int, with func(bands int) sampling.Params) error {
+	best := latest(p.rows, scheme, "")
+	if best == nil {
+		return nil
+	}
+	if err := p.amplify(ctx, best, high, with); err != nil {
+		return err
+	}
+	best = latest(p.rows, scheme, "")
+	if _, err := p.evaluate(ctx, best.Scheme, p.equalNorms(best)); err != nil || scheme == "rotation" {
+		return err
+	}
+	return p.widen(ctx, scheme, latest(p.rows, scheme, ""))
 }
 
 // equalNorms are the parameters of a strategy like the one of a row, with columns of norm one.
@@ -286,31 +266,6 @@ func latest(rows []*Row, scheme, kind string) (best *Row) {
 	return best
 }
 
-// leaves returns the reason why a kind of strategy is not tried for a scheme, or "". The reason is
-// that the kind was behind another one with fewer examples per owner, where an estimate takes a
-// fraction of the time: behind whatever the errors of the estimates, and by more than is
-// worthwhile.
-func (p *part) leaves(scheme, kind string) string {
-	row := latest(p.fewer, scheme, kind)
-	if row == nil {
-		return ""
-	}
-	best := latest(slices.DeleteFunc(slices.Clone(p.fewer), func(other *Row) bool { return other.MaxPerOwner != row.MaxPerOwner }), scheme, "")
-	if row.Relative <= calibration.Little*best.Relative || !behind(best, row) {
-		return ""
-	}
-	return fmt.Sprintf(NotEstimated+"with at most %d of an owner's examples, %s has %.2g %% more noise than %s", row.MaxPerOwner, row.StrategyName(), 100*(row.Relative/best.Relative-1), best.StrategyName())
-}
-
-// leave names a candidate that is not estimated.
-func (p *part) leave(scheme sampling.Params, strategy mechanism.Params, reason string) {
-	if p.wanted(scheme.Scheme, strategy.Kind) {
-		row := p.newRow(scheme, strategy)
-		row.Refused = reason
-		p.rows = append(p.rows, row)
-	}
-}
-
 // widen tries larger min-seps for the strategy of a row while the error falls.
 func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
 	for minSep := 2 * best.Scheme.MinSep; minSep <= int(roomy*p.epoch()) && best.Scheme.MinSep < p.Steps; minSep *= 2 {
@@ -325,10 +280,6 @@ func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
 	}
 	return nil
 }
-
-// best returns the row of a scheme with the least error so far, among strategies of a kind, or
-// among all if kind is empty; nil if there is none.
-func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, kind) }
 
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {
@@ -380,7 +331,7 @@ func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep in
 	}
 	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
 		bands := min(toeplitz, fewBands, p.Steps)
-		if best := p.best(scheme, family.root); best != nil {
+		if best := latest(p.rows, scheme, family.root); best != nil {
 			bands = best.Strategy.Bands
 		}
 		if _, err := p.evaluate(ctx, p.with(scheme, minSep), p.banded(family.power, bands, period)); err != nil {

@@ -313,6 +313,10 @@ func (s *setting) setBase() (err error) {
 		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))
 }
 
+// tolerated is how much more noise than DP-SGD's comes from rounding the batch size, and the grid
+// of losses of either.
+const tolerated = 1.002
+
 // compare fills in what each row has beside DP-SGD, that is independent noise with Poisson sampling
 // of as many of the same units: of sampled owners, for rows that sample owners.
 func (p *planning) compare(out *Result) error {
@@ -332,57 +336,23 @@ func (p *planning) compare(out *Result) error {
 			continue
 		}
 		at := size{row.run.Examples, row.run.MaxExamplesPerOwner, row.BatchSize}
-		if _, known := sigmas[at]; !known {
+		sigma, known := sigmas[at]
+		if !known {
+			var err error
 			near := row.Noise.Multiplier / row.norm
-			sigma, err := p.dpsgd(at.units, at.most).noiseMultiplier(row.BatchSize, near, calibration.Narrow)
-			if err != nil {
+			if sigma, err = p.dpsgd(at.units, at.most).noiseMultiplier(row.BatchSize, near, calibration.Narrow); err != nil {
 				return err
 			}
 			sigmas[at] = sigma
 		}
-		p.besideDPSGD(row, p.make(context.Background(), row.Strategy), independent, sigmas[at])
+		if sigma == 0 { // DP-SGD needs no noise
+			row.MayBeWorse = true
+			continue
+		}
+		row.StepNoise = row.step * row.BatchSize / sigma
+		row.Forgetful = row.Noise.Multiplier * p.make(context.Background(), row.Strategy).shorter / row.BatchSize
+		least := tolerated * sigma / row.BatchSize
+		row.MayBeWorse = row.Relative > least*p.error(independent.error) || row.Forgetful > least*independent.shorter
 	}
 	return nil
-}
-
-// preferKnown puts the best row of another family before an amplified first row, unless the first
-// is ahead by more than the errors of both: the closed form that chose it proves nothing.
-func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
-	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
-		i := slices.IndexFunc(rows, func(row *Row) bool {
-			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified &&
-				sameData*row.Kept >= rows[0].Kept
-		})
-		if i < 0 || behind(rows[0], rows[i]) {
-			return nil
-		}
-		if !rows[i].Noise.OneDirection {
-			toFront(rows, i)
-			return nil
-		}
-		p.say(rows[i].Name() + ", the other direction")
-		row := rows[i]
-		if err := p.both(ctx, row); err != nil {
-			return err
-		}
-		if row.Noise.OneDirection { // that takes too many samples
-			toFront(rows, i)
-			return nil
-		}
-		order(rows)
-	}
-	return nil
-}
-
-// besideDPSGD fills in the noise of one step beside DP-SGD with the same batch size and noise
-// multiplier sigma, and whether the row may train worse.
-func (p *planning) besideDPSGD(row *Row, own, independent made, sigma float64) {
-	if sigma == 0 { // DP-SGD needs no noise
-		row.MayBeWorse = true
-		return
-	}
-	row.StepNoise = row.Noise.Multiplier * own.figures.StepNoise / sigma
-	row.Forgetful = row.Noise.Multiplier * own.shorter / row.BatchSize
-	least := tolerated * sigma / row.BatchSize
-	row.MayBeWorse = row.Relative > least*p.error(independent.error) || row.Forgetful > least*independent.shorter
 }

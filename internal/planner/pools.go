@@ -86,13 +86,5 @@ func rotationPart(ctx context.Context, p *part) error {
 			return err
 		}
 	}
-	best := p.best("rotation", "")
-	if best == nil || best.Strategy.Bands < 2 {
-		return nil
-	}
-	if err := p.amplify(ctx, best, high, func(int) sampling.Params { return scheme }); err != nil {
-		return err
-	}
-	_, err := p.evaluate(ctx, scheme, p.equalNorms(p.best("rotation", "")))
-	return err
+	return p.finish(ctx, "rotation", high, func(int) sampling.Params { return scheme })
 }

@@ -54,57 +54,27 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		for _, row := range rows[0].sharers() {
 			tried[row] = true
 		}
-		p.say(rows[0].Name() + ", the other direction")
 		if err := p.both(ctx, rows[0]); err != nil {
 			return err
 		}
 	}
-	// The order of the preferences matters: each may move another row to the front, and the later ones
-	// decide.
-	if err := p.preferKnown(ctx, rows); err != nil {
-		return err
-	}
-	if err := p.preferData(ctx, rows); err != nil {
-		return err
-	}
-	if err := p.preferCalm(ctx, rows); err != nil {
+	if err := p.prefer(ctx, rows); err != nil {
 		return err
 	}
 	number(rows)
 	return nil
 }
 
-// preferData puts first the row that uses the most data.
-func (p *planning) preferData(ctx context.Context, rows []*Row) error {
-	return p.prefer(ctx, rows, func(row, best *Row) bool { return row.Kept > sameData*best.Kept })
-}
-
-// preferCalm puts first, for Adam, the row with the least noise of one step that uses as much data:
-// Adam divides by what it sees in single steps, and of rows with as much noise in the models those
-// with ten times DP-SGD's noise in a step trained worse than DP-SGD. A strategy that an estimate
-// chose does not come first by it: see preferKnown.
-func (p *planning) preferCalm(ctx context.Context, rows []*Row) error {
-	if p.Workload.Optimizer != mechanism.Adam {
-		return nil
-	}
-	step := func(row *Row) float64 {
-		return row.Noise.Multiplier * p.make(ctx, row.Strategy).figures.StepNoise / row.BatchSize
-	}
-	return p.prefer(ctx, rows, func(row, best *Row) bool {
-		return step(row) < step(best) && sameData*row.Kept >= best.Kept &&
-			(row.Strategy.Kind != mechanism.KindAmplified || best.Strategy.Kind == mechanism.KindAmplified)
-	})
-}
-
-// prefer puts first the best of the rows that cannot be told from the first and have little more
-// noise by their estimates. A row that is tied only because its error is large does not come first.
-func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, best *Row) bool) error {
+// prefer puts first the row that is preferred among those that cannot be told from the first and have
+// little more noise by their estimates. A row that is tied only because its error is large does not
+// come first.
+func (p *planning) prefer(ctx context.Context, rows []*Row) error {
 	tried := map[*Row]bool{}
 	for rows[0].Refused == "" {
 		best := rows[0]
 		for _, row := range rows {
 			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative &&
-				better(row, best) {
+				p.isPreferred(row, best) {
 				best = row
 			}
 		}
@@ -118,13 +88,27 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 		// A row estimated in one direction is a lower bound only, and may fall behind once both are
 		// looked at.
 		tried[best] = true
-		p.say(best.Name() + ", the other direction")
 		if err := p.both(ctx, best); err != nil {
 			return err
 		}
 		order(rows)
 	}
 	return nil
+}
+
+// isPreferred says whether a row is better than another one with as much noise: by more data; as a
+// strategy that no estimate chose, whose closed form proves nothing; and for Adam by less noise of one
+// step, since Adam divides by what it sees in single steps: of rows with as much noise in the models
+// those with ten times DP-SGD's noise in a step trained worse than DP-SGD.
+func (p *planning) isPreferred(row, other *Row) bool {
+	chosen := func(row *Row) bool { return row.Strategy.Kind == mechanism.KindAmplified }
+	switch {
+	case row.Kept > sameData*other.Kept, other.Kept > sameData*row.Kept:
+		return row.Kept > other.Kept
+	case chosen(row) != chosen(other):
+		return chosen(other)
+	}
+	return p.Workload.Optimizer == mechanism.Adam && row.step < other.step
 }
 
 // toFront moves row i before all others, whose order stays.
@@ -159,6 +143,7 @@ func number(rows []*Row) {
 
 // both looks at the other direction of a row, which stays as it is if that takes too many samples.
 func (p *planning) both(ctx context.Context, row *Row) error {
+	p.say(row.Name() + ", the other direction")
 	n, err := row.Noise.Both(ctx)
 	if errors.Is(err, calibration.ErrTooExpensive) {
 		return ctx.Err()

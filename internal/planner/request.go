@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -309,68 +307,6 @@ func BatchSizes(low, high float64) []float64 {
 	return list
 }
 
-// Solve finds the value of a quantity up to which the target can be had as noise relative to the
-// batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise
-// relative to the batch falls with the batch size and with ε. Each value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
-func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
-	if err := r.Validate(); err != nil {
-		return nil, err
-	}
-	if !(target > 0) {
-		return nil, param.Fault("target", target, "must be above 0")
-	}
-	s := &solver{
-		quantity: quantity,
-		easy:     r.BatchSizes[len(r.BatchSizes)-1],
-		hard:     r.BatchSizes[0],
-		target:   target,
-		share:    1,
-	}
-	switch quantity {
-	case SolveBatchSize:
-	case SolveEpsilon:
-		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
-	default:
-		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + words.List(Quantities)}
-	}
-	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
-	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.
-	for range mostPlans {
-		x, more := s.next(ctx, r)
-		if !more {
-			break
-		}
-		out, err := s.with(r, x).Plan(ctx)
-		var bad *ParamError
-		// A value at which nothing can be used is one that does not reach the target, unless it is the
-		// easiest one: then nothing does.
-		none := errors.Is(err, ErrNone) || errors.As(err, &bad)
-		if err != nil && (!none || x == s.easy) {
-			return out, err
-		}
-		at := &tried{x, math.Inf(1), out}
-		if !none {
-			at.noise = out.Rows[0].Relative
-			if base := s.base(ctx, r, x); base > 0 {
-				s.share = at.noise / base
-			}
-		}
-		switch {
-		case at.noise <= target:
-			s.good = at
-		case x == s.easy:
-			return nil, s.unreached(at.noise)
-		default:
-			s.bad = at
-		}
-	}
-	if s.good == nil {
-		return nil, ErrNone
-	}
-	s.good.out.Solved = s.found(s.good.x)
-	return s.good.out, nil
-}
-
 // Rotates says whether a request may take pools: it must be of examples, and protect owners.
 func (r Request) Rotates() bool {
 	asked := r.Schemes == nil || slices.Contains(r.Schemes, "rotation")
@@ -388,6 +324,9 @@ func (r *Request) rotates(batch float64) *rotation {
 func (r *Request) figures(row *Row, f mechanism.Figures) {
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
 	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
+	row.step = row.Noise.Multiplier * f.StepNoise / row.BatchSize
 	row.State = f.State
-	row.CPU = calibration.ProvenSeconds(row.run)
+	if row.proven {
+		row.CPU = calibration.ProvenSeconds
+	}
 }

@@ -101,7 +101,7 @@ func TestLimits(t *testing.T) {
 		}
 		must.Do(t, err)
 		cut := out.Rows[0]
-		want := must.Get(calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow))(t)
+		want := must.Get(calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, calibration.Narrow))(t)
 		if cut.Truncation < .05 || math.Abs(cut.Noise.Multiplier/want.Multiplier-1) > 1e-3 || cut.Noise.Multiplier < 1.002*free.Noise.Multiplier || cut.Scheme.MaxBatchSize != r.MaxBatchSize {
 			t.Errorf("free %+v, cut %+v, want %+v", free, cut, want)
 		}
@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "poisson, identity: max batch size 41: adds") {
 		t.Error(why)
 	}
-	must.Get(fmt.Sscanf(out.Why[len(out.Why)-1], "A maximum batch size of %d costs", &r.MaxBatchSize))(t)
+	must.Get(fmt.Sscanf(out.TooSmall[strings.Index(out.TooSmall, "; from "):], "; from %d on it costs", &r.MaxBatchSize))(t)
 	if row := planned(t, r).Rows[0]; row.Refused != "" || row.Truncation > accounting.SuggestedShare {
 		t.Errorf("with a maximum of %d: %+v", r.MaxBatchSize, row)
 	}

@@ -28,7 +28,8 @@ func TestSolve(t *testing.T) {
 		r := r
 		r.BatchSizes, r.Steps, r.Epsilon = c.batches, c.steps, c.epsilon
 		noise := func(x float64) float64 {
-			return planned(t, (&solver{quantity: c.quantity}).with(r, x)).Rows[0].Relative
+			of, _ := (&solver{Request: r, quantity: c.quantity}).with(x)
+			return planned(t, of).Rows[0].Relative
 		}
 		target := noise(c.between)
 		out, err := r.Solve(t.Context(), c.quantity, target)

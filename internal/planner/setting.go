@@ -36,9 +36,8 @@ type planning struct {
 	*Request
 	strategies cache
 
-	mu      sync.Mutex
-	done    int
-	working []*Row // that are looked at now, the oldest first
+	mu   sync.Mutex
+	done int
 }
 
 // units is how many examples, or owners, can take part.
@@ -185,7 +184,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		scheme.MaxBatchSize = p.MaxBatchSize
 	}
 	row := p.newRow(scheme, strategy)
-	p.begin(row)
+	p.count(row, 0)
 	err := p.find(ctx, row)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -214,7 +213,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		return nil, err
 	}
 	p.rows = append(p.rows, row)
-	p.count(row)
+	p.count(row, 1)
 	return row, nil
 }
 
@@ -233,24 +232,11 @@ func (s *setting) newRow(scheme sampling.Params, strategy mechanism.Params) *Row
 	return row
 }
 
-// begin shows a candidate that is looked at, for those who watch.
-func (p *planning) begin(row *Row) {
+// count shows a candidate that is begun, or was looked at, for those who watch.
+func (p *planning) count(row *Row, done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.working = append(p.working, row)
-	p.say(p.working[0].Name())
-}
-
-// count counts a candidate that was looked at. Of those that are in work, the oldest is shown: it
-// is the one that others wait for.
-func (p *planning) count(row *Row) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done++
-	p.working = slices.DeleteFunc(p.working, func(other *Row) bool { return other == row })
-	if len(p.working) > 0 {
-		row = p.working[0]
-	}
+	p.done += done
 	p.say(row.Name())
 }
 
@@ -277,14 +263,6 @@ func (p *planning) rowSeconds(s mechanism.Params) float64 {
 
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
-	estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme)
-	if estimated && row.Strategy.Bands > dearBands {
-		return fmt.Errorf(
-			"%w: estimates with more than %d bands take minutes: write it into a plan, and minsep run certifies it",
-			errLeftOut,
-			dearBands,
-		)
-	}
 	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear {
 		return fmt.Errorf(
 			"%w: the strategy itself takes about %s of a processor to make: write it into a plan, and minsep run certifies it",
@@ -317,16 +295,13 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.proven = calibration.WithoutSamples(method)
-	if estimated {
-		loss := row.run.Loss(1)
-		if steps, bands := loss.Steps(), loss.Strategy.Bands(); float64(steps)*float64(bands) > mostProducts {
-			return fmt.Errorf(
-				"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
-				errLeftOut,
-				words.Count(steps, "step"),
-				words.Count(bands, "band"),
-			)
-		}
+	if loss := row.run.Loss(1); !row.proven && (row.Bands > dearBands || float64(loss.Steps()*loss.Strategy.Bands()) > mostProducts) {
+		return fmt.Errorf(
+			"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
+			errLeftOut,
+			words.Count(loss.Steps(), "step"),
+			words.Count(loss.Strategy.Bands(), "band"),
+		)
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())

@@ -2,14 +2,14 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
-	"minsep/mechanism"
-	"minsep/sampling"
+	"minsep/internal/param"
+	"minsep/internal/words"
 )
 
 // Quantities that Solve finds.
@@ -21,37 +21,25 @@ const (
 // Quantities are all that Solve finds.
 var Quantities = []string{SolveBatchSize, SolveEpsilon}
 
-// solved is how close the value that Solve finds is to the last that reaches the target, as a
-// factor: its results say 2 %. Its noise rises or falls at most about as fast.
-const solved = 1.02
-
-// mostPlans bounds the plans of a search that does not converge.
-const mostPlans = 12
-
-// solver looks for the last value of a quantity at which the best mechanism has at most a target as
-// noise relative to the batch.
+// solver makes the plans of a request for values of a quantity.
 type solver struct {
-	quantity   string
-	easy, hard float64 // the range: at easy there is the least noise
-	target     float64
-	share      float64 // of the noise of DP-SGD that mechanisms have, as seen last
-
-	good, bad *tried // next to each other, as far as known: one that reaches the target, and one that does not
+	Request
+	quantity string
+	target   float64
+	found    *Result // of the least value that reaches the target
+	value    float64
 }
 
-// tried is a value that was tried.
-type tried struct {
-	x, noise float64 // noise is infinite where no mechanism can be used
-	out      *Result
-}
-
-// with is a request for a value of the quantity.
-func (s *solver) with(r Request, x float64) Request {
-	switch s.quantity {
-	case SolveEpsilon:
-		r.Epsilon = x
-	default:
-		r.BatchSizes = []float64{x}
+// with is the request for a value of the quantity, rounded to one that reads well.
+func (s *solver) with(x float64) (Request, float64) {
+	r := s.Request
+	if s.quantity == SolveBatchSize && x > 100 {
+		x = math.Round(x)
+	} else {
+		x = digits.Nearest(x, 3)
+	}
+	if r.BatchSizes = []float64{x}; s.quantity == SolveEpsilon {
+		r.Epsilon, r.BatchSizes = x, s.BatchSizes
 	}
 	if watch := r.Watch; watch != nil {
 		r.Watch = func(p Progress) {
@@ -59,112 +47,66 @@ func (s *solver) with(r Request, x float64) Request {
 			watch(p)
 		}
 	}
-	return r
+	return r, x
 }
 
-// round is a value that reads well, next to x.
-func (s *solver) round(x float64) float64 {
-	if s.quantity == SolveBatchSize && x > 100 {
-		return math.Round(x)
-	}
-	return digits.Nearest(x, 3)
-}
-
-// next is the value to try next, if there is one: nearer to hard than the values that reach the
-// target, and nearer to easy than the others.
-func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
-	from, to := s.easy, s.hard
-	if s.good != nil {
-		from = s.good.x
-	}
-	if s.bad != nil {
-		to = s.bad.x
-	}
-	apart := math.Abs(math.Log(from / to))
+// above is ln of the noise relative to the batch over the target, at ln of a value; infinite if no
+// mechanism can be used.
+func (s *solver) above(ctx context.Context, logX float64) (float64, error) {
+	r, x := s.with(math.Exp(logX))
+	out, err := r.Plan(ctx)
+	var bad *ParamError
 	switch {
-	case s.good != nil && (from == s.hard || s.good.noise*solved >= s.target):
-		return 0, false
-	case s.good != nil && s.bad != nil && (apart <= math.Log(solved) || s.quantity != SolveEpsilon && math.Abs(from-to) <= 1):
-		return 0, false
-	// Without a noise there is no share to guess by: halve the range.
-	case s.bad != nil && math.IsInf(s.bad.noise, 1):
-		x = math.Sqrt(from * to)
-	default:
-		x = s.guess(ctx, r, from, to)
+	case errors.Is(err, ErrNone), errors.As(err, &bad):
+		return math.Inf(1), nil
+	case err != nil:
+		return 0, err
 	}
-	if x = s.round(x); s.good != nil && x == from || s.bad != nil && x == to {
-		if x = s.round(math.Sqrt(from * to)); s.good != nil && x == from || s.bad != nil && x == to {
-			// Rounded values have run out. Without a plan that reaches the target, the easiest one is left.
-			return s.easy, s.good == nil
+	y := math.Log(out.Rows[0].Relative / s.target)
+	if y <= 0 && (s.found == nil || x < s.value) {
+		s.found, s.value = out, x
+	}
+	return y, nil
+}
+
+// Solve finds the value of a quantity up to which the target can be had as noise relative to the
+// batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise relative to
+// the batch falls with both. Each value that is tried takes a whole plan.
+func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if !(target > 0) {
+		return nil, param.Fault("target", target, "must be above 0")
+	}
+	s := &solver{Request: r, quantity: quantity, target: target}
+	hard, easy, name, help := r.BatchSizes[0], r.BatchSizes[len(r.BatchSizes)-1], "A batch size of", "give larger batch sizes, or fewer steps"
+	switch quantity {
+	case SolveBatchSize:
+	case SolveEpsilon:
+		hard, easy, name, help = r.Epsilon/1000, r.Epsilon, "Epsilon", "give larger batches, fewer steps, or a larger epsilon as the most to try"
+	default:
+		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + words.List(Quantities)}
+	}
+	ends := [2]bisect.Point{{X: math.Log(hard)}, {X: math.Log(easy)}}
+	for _, i := range []int{1, 0} {
+		var err error
+		if ends[i].Y, err = s.above(ctx, ends[i].X); err != nil {
+			return nil, err
+		}
+		if s.found == nil { // at the easy end
+			return nil, param.Fault("target", target, "is not reached: %s %g has %.4g; %s", quantity, easy, target*math.Exp(ends[1].Y), help)
 		}
 	}
-	return x, true
-}
-
-// guess is the value between two at which DP-SGD's noise, times the share, is the target: from has
-// less noise.
-func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64 {
-	wanted := s.target / math.Sqrt(solved) / s.share // half of the way to a share that is close enough
-	if s.base(ctx, r, to) <= wanted {
-		return to
+	until := ", of those that were to be tried."
+	if ends[0].Y > 0 {
+		until = ", to 2 %."
+		const width = 0.0198 // of ln 1.02
+		f := func(x float64) (float64, error) { return s.above(ctx, x) }
+		if _, _, err := bisect.Falling(f, ends[0], ends[1], width, 0, width/4); err != nil {
+			return nil, err
+		}
 	}
-	if s.base(ctx, r, from) > wanted {
-		return from
-	}
-	way := math.Log(to / from)
-	at := func(part float64) float64 { return from * math.Exp(part*way) }
-	part, _ := bisect.Between(
-		0,
-		1,
-		math.Log(solved)/8/math.Abs(way),
-		func(part float64) bool { return s.base(ctx, r, at(part)) <= wanted },
-	)
-	return at(part)
-}
-
-// base is the noise of DP-SGD relative to the batch; 0 where it is not known.
-func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
-	r = s.with(r, x)
-	of, batch := r.Populations[0], r.BatchSizes[0]
-	units, perOwner := of.Examples, r.perOwner(of)
-	if r.Sample == sampling.SampleOwners {
-		units, perOwner = of.Owners, 1
-	}
-	p := &planning{Request: &r}
-	identity := p.make(ctx, r.workload(mechanism.KindIdentity))
-	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 10*calibration.Narrow)
-	if err != nil || identity.err != nil {
-		return 0
-	}
-	return sigma * r.error(identity.error) / batch
-}
-
-// unreached is the error of a target that not even the easiest value of the range reaches.
-func (s *solver) unreached(best float64) error {
-	rule := ""
-	switch s.quantity {
-	case SolveEpsilon:
-		rule = fmt.Sprintf(
-			"is not reached: epsilon %g has %.4g; give larger batches, fewer steps, or a larger epsilon as the most to try",
-			s.easy,
-			best,
-		)
-	default:
-		rule = fmt.Sprintf(
-			"is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps",
-			s.easy,
-			best,
-		)
-	}
-	return &ParamError{Param: "target", Value: s.target, Rule: rule}
-}
-
-// found says the result in a sentence.
-func (s *solver) found(x float64) string {
-	text := map[string]string{SolveBatchSize: "A batch size of %.6g is the least", SolveEpsilon: "Epsilon %.4g is the least"}[s.quantity]
-	text = fmt.Sprintf(text, x) + fmt.Sprintf(" with noise of at most %g of the batch", s.target)
-	if x == s.hard {
-		return text + ", of those that were to be tried."
-	}
-	return text + ", to 2 %."
+	s.found.Solved = fmt.Sprintf("%s %.6g is the least with noise of at most %g of the batch%s", name, s.value, target, until)
+	return s.found, nil
 }

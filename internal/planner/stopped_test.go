@@ -60,8 +60,7 @@ func TestMaxBatchSizeTooSmall(t *testing.T) {
 		t.Fatalf("first without a maximum: %s, with one: %s", whole.Rows[0].Name(), out.Rows[0].Name())
 	}
 	size := whole.Rows[0].SuggestedMaxBatchSize
-	ratio := out.Rows[0].Relative / whole.Rows[0].Relative
-	for _, want := range []string{"--max-batch-size 130 is too small for 1 candidate", "poisson, identity", fmt.Sprintf("%.2g times less", ratio), fmt.Sprintf("--max-batch-size %d.", size)} {
+	for _, want := range []string{"--max-batch-size 130 is too small for 1 candidate", fmt.Sprintf("--max-batch-size %d.", size)} {
 		if !strings.Contains(out.TooSmall, want) {
 			t.Errorf("%q does not say %q", out.TooSmall, want)
 		}

@@ -88,32 +88,8 @@ func (r *Request) shorter() (*mechanism.Workload, mechanism.Memory) {
 	return problem.Workload, p.Memory
 }
 
-// forAdam says how far the ranking holds for Adam, and which row among the first and its ties
-// has the least noise of one step; "" for other optimizers.
-func forAdam(out *Result) string {
-	if out.Request.Workload.Optimizer != mechanism.Adam {
-		return ""
-	}
-	text := "With Adam no ranking was found to hold. At one learning rate the column step ranks, the least first: prefer few bands, and take the learning rate times step (docs/python.md, the noise of one step)."
-	least := out.Rows[0]
-	for _, row := range out.Rows {
-		if row.Tied && row.StepNoise < least.StepNoise {
-			least = row
-		}
-	}
-	if least != out.Rows[0] {
-		text += fmt.Sprintf(
-			" Of the rows tied with the first, row %d, %s, has the least noise of one step.",
-			least.Rank,
-			least.Name(),
-		)
-	}
-	return text
-}
-
-// tolerated is how much more noise than DP-SGD's comes from rounding the batch size, and the grid
-// of losses of either.
-const tolerated = 1.002
+// forAdam says how far the ranking holds for Adam.
+const forAdam = "With Adam no ranking was found to hold. At one learning rate the column step ranks, the least first: prefer few bands, and take the learning rate times step (docs/python.md, the noise of one step)."
 
 // worseThanDPSGD says of the first row that it may train worse than DP-SGD, and which row does not;
 // "" if it does not.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/must"
 	"minsep/mechanism"
 )
@@ -181,44 +180,4 @@ func modelNoise(n, end int, column []float64) (squares float64) {
 		squares += row[j] * row[j]
 	}
 	return squares
-}
-
-// TestCalmFirst: for Adam, of the rows that the errors do not tell apart, the one with the least
-// noise of one step is first.
-func TestCalmFirst(t *testing.T) {
-	r := small()
-	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Optimizer: mechanism.Adam, Momentum: .9}}, RMSE
-	r.Schemes = []string{"epoch-min-sep", "b-min-sep", "poisson"}
-	out := must.Get(r.Plan(t.Context()))(t)
-	tied := 0
-	for _, row := range out.Rows[1:] {
-		if row.Refused == "" && row.Tied && row.Relative <= calibration.Little*out.Rows[0].Relative && row.Strategy.Kind != mechanism.KindAmplified {
-			tied++
-			if row.StepNoise < out.Rows[0].StepNoise {
-				t.Errorf("%s has %g of DP-SGD's noise in a step, and the first, %s, %g", row.Name(), row.StepNoise, out.Rows[0].Name(), out.Rows[0].StepNoise)
-			}
-		}
-	}
-	if tied == 0 {
-		t.Error("no row is tied with the first")
-	}
-}
-
-// TestForAdam: a plan for Adam says that the ranking is not known to hold, and names the row with
-// the least noise of one step among those tied with the first.
-func TestForAdam(t *testing.T) {
-	rows := []*Row{{Rank: 1, StepNoise: 3}, {Rank: 2, Tied: true, StepNoise: 2}, {Rank: 3, StepNoise: 1}}
-	rows[1].Scheme.Scheme, rows[1].Strategy.Kind = "poisson", "identity"
-	out := &Result{Rows: rows}
-	if text := forAdam(out); text != "" {
-		t.Errorf("SGD: %q", text)
-	}
-	out.Request.Workload.Optimizer = mechanism.Adam
-	if text := forAdam(out); !strings.Contains(text, "no ranking was found to hold") || !strings.Contains(text, "row 2, poisson, identity, has the least") {
-		t.Errorf("%q", text)
-	}
-	rows[1].StepNoise = 4
-	if text := forAdam(out); strings.Contains(text, "Of the rows") {
-		t.Errorf("%q", text)
-	}
 }

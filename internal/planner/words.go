@@ -55,15 +55,17 @@ func (row *Row) StrategyName() string {
 
 // explain says why the first is first, and what else the figures do not show.
 func (out *Result) explain() {
+	out.TooSmall = tooSmall(out)
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		out.Why = refusals(out)
 		return
 	}
-	out.TooSmall = tooSmall(out)
-	for _, text := range []string{out.whyFirst(), forAdam(out), worseThanDPSGD(out.Rows)} {
-		if text != "" {
-			out.Why = append(out.Why, text)
-		}
+	out.Why = append(out.Why, out.whyFirst())
+	if out.Request.Workload.Optimizer == mechanism.Adam {
+		out.Why = append(out.Why, forAdam)
+	}
+	if text := worseThanDPSGD(out.Rows); text != "" {
+		out.Why = append(out.Why, text)
 	}
 	first := out.Rows[0]
 	for _, row := range out.Rows {
@@ -89,69 +91,42 @@ func (out *Result) whyFirst() string {
 	if least == first {
 		return fmt.Sprintf("%s has the least noise (%s): %s.", first.Name(), of, has)
 	}
-	reason := "a strategy that an estimate chose stands first only where it is ahead by more than the errors"
-	switch {
-	case first.Kept > sameData*least.Kept:
-		reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
-	case out.Request.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
-		reason = "with Adam the least noise of one step then stands first"
-	}
 	return fmt.Sprintf(
-		"%s has noise (%s) of %s, and row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
+		"%s has noise (%s) of %s, and row %d, %s, has %s: the errors of the estimates are larger than the difference, and the first uses more data, is a strategy that no estimate chose, or has less noise in one step, which matters for Adam.",
 		first.Name(),
 		of,
 		has,
 		least.Rank,
 		least.Name(),
 		figure(least.Relative, least.StdErr),
-		reason,
 	)
 }
 
-// tooSmall says that the maximum batch size leaves out better mechanisms than the first, and
-// names a size that does not; "" where it leaves out none.
+// tooSmall says how many candidates the maximum batch size leaves out, and names a size that serves the
+// first of them; "" where it leaves out none.
 func tooSmall(out *Result) string {
-	first, left := out.Rows[0], 0
-	var best *Row
+	left, suggested := 0, 0
 	for _, row := range out.Rows {
-		if !row.cutTooMuch() {
-			continue
-		}
-		left++
-		if best == nil || row.uncut() < best.uncut() {
-			best = row
+		if row.Refused != "" && row.Truncation > calibration.MostTruncation {
+			left++
+			if size := row.SuggestedMaxBatchSize; size > 0 && (suggested == 0 || size < suggested) {
+				suggested = size
+			}
 		}
 	}
-	if best == nil || best.uncut() >= first.Relative {
+	if left == 0 {
 		return ""
 	}
 	text := fmt.Sprintf(
-		"--max-batch-size %d is too small for %s: cutting batches to it would add more than half of delta. Among them, %s has %.2g times less noise than the first without a maximum",
+		"--max-batch-size %d is too small for %s: cutting batches to it would add more than half of delta",
 		out.Request.MaxBatchSize,
 		words.Count(left, "candidate"),
-		best.Name(),
-		first.Relative/best.uncut(),
 	)
-	if best.SuggestedMaxBatchSize == 0 {
+	if suggested == 0 {
 		return text + "."
 	}
-	return fmt.Sprintf(
-		"%s; from %d on a maximum costs it at most %g %% of delta: --max-batch-size %d.",
-		text,
-		best.SuggestedMaxBatchSize,
-		100*accounting.SuggestedShare,
-		best.SuggestedMaxBatchSize,
-	)
+	return fmt.Sprintf("%s; from %d on it costs at most %g %%: --max-batch-size %[2]d.", text, suggested, 100*accounting.SuggestedShare)
 }
-
-// cutTooMuch says whether a row is refused because its maximum batch size adds too much to δ.
-func (row *Row) cutTooMuch() bool {
-	return row.Refused != "" && row.Truncation > calibration.MostTruncation && row.Noise.Multiplier > 0
-}
-
-// uncut returns the error, over the batch size, that the row would have without a maximum batch
-// size.
-func (row *Row) uncut() float64 { return row.Noise.Multiplier * row.unit / row.BatchSize }
 
 // keepsMore names the cost of a row that keeps more than twice the data of the first. The
 // ranking does not look at lost data, and the reader has to.
@@ -175,15 +150,11 @@ const mostReasons = 5
 func refusals(out *Result) []string {
 	count, named := map[string]int{}, map[string]*Row{}
 	var reasons []string
-	suggested := 0
 	for _, row := range out.Rows {
 		if count[row.Refused] == 0 {
 			reasons, named[row.Refused] = append(reasons, row.Refused), row
 		}
 		count[row.Refused]++
-		if size := row.SuggestedMaxBatchSize; row.Truncation > calibration.MostTruncation && size > 0 && (suggested == 0 || size < suggested) {
-			suggested = size
-		}
 	}
 	slices.SortStableFunc(reasons, func(a, b string) int { return count[b] - count[a] })
 	if len(reasons) == 0 {
@@ -200,17 +171,6 @@ func refusals(out *Result) []string {
 			who += fmt.Sprintf(" and %d more", more)
 		}
 		text = append(text, fmt.Sprintf("%s: %s.", who, reason))
-	}
-	if suggested > 0 {
-		text = append(
-			text,
-			fmt.Sprintf(
-				"A maximum batch size of %d costs at most %g %% of delta: --max-batch-size %d.",
-				suggested,
-				100*accounting.SuggestedShare,
-				suggested,
-			),
-		)
 	}
 	return text
 }

@@ -316,7 +316,6 @@ func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Pro
 			return nil, err
 		}
 	}
-	c.enlarge(pairs, &t, tests, budget)
 	protocol := &accounting.Protocol{
 		Format:      1,
 		Run:         c.Run,
@@ -327,45 +326,27 @@ func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Pro
 	if c.Unit != accounting.UnitOwner {
 		protocol.Unit = c.Unit
 	}
+	first := &protocol.Points[0]
 	for i, pair := range pairs {
 		candidate := accounting.Candidate{NoiseMultiplier: pair[0].Spec.NoiseMultiplier}
 		for j, d := range pair {
-			test := tests[2*i+j]
-			trial, err := d.trial(c.out.Method, test.Samples)
+			trial, err := d.trial(c.out.Method, tests[2*i+j].Samples)
 			if err != nil {
 				return nil, err
 			}
 			if trial.Samples > 0 {
+				// More samples than a few cost nothing: the accepted mean then comes nearer to δ, and less
+				// depends on an expected mean of which little is known.
+				trial.Samples = max(trial.Samples, uint64(min(4*Few, budget/100/c.each(j))))
+				trial.Accept = accounting.LargestAccept(trial.Samples, d.bound(), t.Verify-d.cost(), t.FailureProbability)
 				protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
-				if test.Accept != t.Accept {
-					trial.Accept = test.Accept
-				}
+				first.Accept = max(first.Accept, trial.Accept)
 			}
 			candidate.Trials = append(candidate.Trials, trial)
 		}
 		protocol.Candidates = append(protocol.Candidates, candidate)
 	}
 	return protocol, protocol.Validate()
-}
-
-// enlarge gives trials of few samples more of them, as far as these cost next to nothing: the accepted
-// mean then comes nearer to δ, and less depends on an expected mean of which little is known.
-func (c *calibrator) enlarge(
-	pairs [][2]*divergence,
-	t *accounting.Thresholds,
-	tests []accounting.Test,
-	budget float64,
-) {
-	for i := range tests {
-		d := pairs[i/2][i%2]
-		samples := uint64(min(4*Few, budget/100/c.each(i%2)))
-		if tests[i].Samples == 0 || tests[i].Samples >= samples {
-			continue
-		}
-		tests[i].Samples = samples
-		tests[i].Accept = accounting.LargestAccept(samples, d.bound(), t.Verify-d.cost(), t.FailureProbability)
-		t.Accept = max(t.Accept, tests[i].Accept)
-	}
 }
 
 // roundUp rounds a noise multiplier to five digits.

@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -66,29 +65,18 @@ func (p Problem) ValidateClaim() error {
 	c := param.Checker{}
 	c.Require(p.Epsilon >= 0 && p.Epsilon <= MostEpsilon, "epsilon", p.Epsilon, "must be from 0 to 10,000: more protects nobody")
 	c.Require(p.Delta >= 1e-300 && p.Delta <= 0.99, "delta", p.Delta, "must be from 1e-300 to 0.99: more protects nobody")
-	c.Require(
-		len(p.AlsoEpsilon) <= MostAlso,
-		"also epsilon",
-		len(p.AlsoEpsilon),
-		fmt.Sprintf("must be at most %d numbers", MostAlso),
-	)
+	c.Requiref(len(p.AlsoEpsilon) <= MostAlso, "also epsilon", len(p.AlsoEpsilon), "must be at most %d numbers", MostAlso)
 	for i, epsilon := range p.AlsoEpsilon {
 		c.Require(epsilon >= 0 && epsilon <= MostEpsilon, "also epsilon", epsilon, "must be numbers from 0 to 10,000")
-		c.Require(
+		c.Requiref(
 			epsilon != p.Epsilon,
 			"also epsilon",
 			epsilon,
-			fmt.Sprintf(
-				"must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one",
-				epsilon,
-			),
-		)
-		c.Require(
-			!slices.Contains(p.AlsoEpsilon[:i], epsilon),
-			"also epsilon",
+			"must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one",
 			epsilon,
-			fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon),
 		)
+		twice := slices.Contains(p.AlsoEpsilon[:i], epsilon)
+		c.Requiref(!twice, "also epsilon", epsilon, "must be other numbers than epsilon, each once: take one %g out", epsilon)
 	}
 	c.Require(p.Samples == 0 || p.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
@@ -108,37 +96,31 @@ func (p Problem) Validate() error {
 	case p.NoiseMultiplier != 0:
 	case err != nil: // is told by Plan
 	case method == accounting.PLD:
-		c.Require(
+		c.Requiref(
 			p.Delta >= leastComposed,
 			"delta",
 			p.Delta,
-			fmt.Sprintf(
-				"must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy",
-				leastComposed,
-			),
+			"must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy",
+			leastComposed,
 		)
 	case method == accounting.MonteCarlo || method == accounting.Unproven:
-		c.Require(
+		c.Requiref(
 			p.Delta >= leastSampled,
 			"delta",
 			p.Delta,
-			fmt.Sprintf(
-				"must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form",
-				leastSampled,
-			),
+			"must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form",
+			leastSampled,
 		)
 	}
 	if c.Err() == nil && err == nil && !WithoutSamples(method) {
-		c.Require(
+		c.Requiref(
 			p.room() > 0,
 			"delta",
 			p.Delta,
-			fmt.Sprintf(
-				"must be above %.3g, the probability that one of the %d earlier protocols errs, whatever they are for, which is a part of it; "+
-					"give a larger delta or, if those were for another training or for claims with a larger delta, another --out",
-				p.claim().Earlier,
-				len(p.Earlier),
-			),
+			"must be above %.3g, the probability that one of the %d earlier protocols errs, whatever they are for, which is a part of it; "+
+				"give a larger delta or, if those were for another training or for claims with a larger delta, another --out",
+			p.claim().Earlier,
+			len(p.Earlier),
 		)
 	}
 	return c.Err()

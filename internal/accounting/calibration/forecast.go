@@ -52,21 +52,8 @@ func (o Outlook) Refused() bool { return o.Samples && !o.Enough && (o.Proven == 
 // Hopeless says that more samples are needed than any verification may have.
 func (o Outlook) Hopeless() bool { return o.Need > maxBudget }
 
-// ProvenSeconds is about how many seconds of processors the verification of a run takes without
-// samples, as measured; 0 if it needs them.
-func ProvenSeconds(run accounting.Run) float64 {
-	const poissonSeconds, cyclicSeconds, closedSeconds = 2.0, 0.4, 0.1
-	method, err := run.Method()
-	switch {
-	case err != nil || !WithoutSamples(method):
-		return 0
-	case method == accounting.ClosedForm:
-		return closedSeconds
-	case run.Sampler.CyclicPoisson != nil:
-		return cyclicSeconds
-	}
-	return poissonSeconds
-}
+// ProvenSeconds is about how many seconds of processors a verification without samples takes at most.
+const ProvenSeconds = 2
 
 // Outlook says what a verification takes, in a few seconds of a processor. near is a noise
 // multiplier near the one that comes out, 0 to look for it as a plan does.
@@ -77,7 +64,7 @@ func (p Problem) Outlook(ctx context.Context, near float64) (*Outlook, error) {
 	}
 	method, err := p.Run.Method()
 	if err != nil || WithoutSamples(method) {
-		return &Outlook{Expected: ProvenSeconds(p.Run)}, err
+		return &Outlook{Expected: ProvenSeconds}, err
 	}
 	c, err := p.begin(p.Run.Sampler.Truncation != nil)
 	if err != nil {

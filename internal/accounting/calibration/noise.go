@@ -29,9 +29,6 @@ type Noise struct {
 	// OneDirection says that only H(P,Q) was looked at: the noise multiplier is at least Multiplier.
 	OneDirection bool `json:"one_direction,omitempty"`
 
-	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
-	Effort  float64 `json:"effort,omitempty"`  // M over the divergence at Multiplier, above 0: a verification draws a multiple of it; 0 if it is proven
-
 	floor float64 // the noise multiplier that H(Q,P) needs, if that was looked for
 	found *search // the search for H(P,Q); nil if it is proven
 }

@@ -24,7 +24,6 @@ type search struct {
 	scale     scale
 	draws     int                                   // of the likelihood ratio of an owner's examples, at most
 	behind    float64                               // σ above which it is enough to know it roughly
-	below     bool                                  // it is enough to know that the divergence is below δ
 	first     float64                               // the least work of the tables of an estimate
 	tables    float64                               // the largest
 	limit     func(d *divergence) (samples float64) // the largest number of samples of an estimate
@@ -276,7 +275,7 @@ func (s *search) estimateAt(ctx context.Context, x, tolerance float64) (d *diver
 		}
 	}
 	for want := max(Few, d.samples); ; {
-		if s.watch(); s.isExact(d) || s.below && d.proof.bound <= s.Delta {
+		if s.watch(); s.isExact(d) {
 			return d, true, nil
 		}
 		if s.spent() && d.samples > 0 {
@@ -343,13 +342,8 @@ func (s *search) retabled(ctx context.Context, d *divergence, work float64) (boo
 // more returns the number of samples that an estimate should have; done says that it has them.
 func (s *search) more(d *divergence, tolerance float64) (want uint64, done bool) {
 	grown := d.samples + max(Few, d.samples/2)
-	farBelow := d.most() <= s.Delta/math.E
-	if s.below {
-		expected := float64(d.samples) * s.Delta / d.bound() // sum of the values if the mean is δ
-		return grown, farBelow || d.isConclusive() || d.sum < expected-Apart*math.Sqrt(expected)
-	}
 	if !d.isConclusive() {
-		return grown, farBelow
+		return grown, d.most() <= s.Delta/math.E
 	}
 	p := s.point(d)
 	f, _ := s.fit()
@@ -371,25 +365,36 @@ func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, er
 		return Noise{}, err
 	}
 	x, stdErr, _ := f.solve()
-	n := Noise{Multiplier: math.Exp(x), StdErr: stdErr * math.Exp(x), OneDirection: true, Samples: s.drawn, found: s}
-	nearest := s.nearest(x)
-	ratio, _ := f.at(nearest.x())
-	n.Effort = nearest.bound() / s.Delta * math.Exp(-ratio)
-	return n, nil
+	return Noise{Multiplier: math.Exp(x), StdErr: stdErr * math.Exp(x), OneDirection: true, found: s}, nil
 }
 
-// both adds the direction of a search to a noise multiplier that was found in the other one.
+// both adds the direction of a search to a noise multiplier that was found in the other one: it is
+// enough to know that the divergence is below δ there, and its own noise multiplier counts if it is not.
 func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
-	s.below = true
-	d, enough, err := s.estimateAt(ctx, math.Log(n.Multiplier), tolerance)
+	d, err := s.begin(ctx, roundUp(n.Multiplier), s.tables)
 	if err != nil {
 		return n, err
 	}
-	n.Samples, n.OneDirection = n.Samples+s.drawn, false
-	if !enough {
-		return n, s.tooExpensive()
+	s.estimates = append(s.estimates, d)
+	s.watch()
+	below := func() bool {
+		expected := float64(d.samples) * s.Delta / d.bound() // sum of the values if the mean is δ
+		return d.most() <= s.Delta/math.E || d.sum < expected-Apart*math.Sqrt(expected)
 	}
-	s.below = false
+	if d.proof.bound > s.Delta {
+		limit := s.limit(d)
+		if limit < fewest || s.isHopeless(d) {
+			return n, s.tooExpensive()
+		}
+		err := s.drawUntil(ctx, d, limit, func() bool { return below() || d.isConclusive() || s.spent() })
+		if err != nil {
+			return n, err
+		}
+		if !below() && !d.isConclusive() {
+			return n, s.tooExpensive()
+		}
+	}
+	n.OneDirection = false
 	if !d.isConclusive() {
 		return n, nil
 	}
@@ -400,9 +405,8 @@ func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, e
 	if err != nil {
 		return n, err
 	}
-	n.Samples, n.floor, n.Effort = n.Samples+other.Samples, other.Multiplier, max(n.Effort, other.Effort)
-	if other.Multiplier > n.Multiplier {
-		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
+	if n.floor = other.Multiplier; n.floor > n.Multiplier {
+		n.Multiplier, n.StdErr = n.floor, other.StdErr
 	}
 	return n, nil
 }
