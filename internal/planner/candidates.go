@@ -152,7 +152,10 @@ func (p *part) climb(ctx context.Context, start, low, high int, candidate func(s
 
 // least is the least error so far, of this sequence and of the stages before.
 func (p *part) least() float64 {
-	least := p.known.least()
+	least := math.Inf(1)
+	if p.known != nil {
+		least = p.known.Relative
+	}
 	for _, row := range p.rows {
 		if row.Refused == "" {
 			least = min(least, row.Relative)
@@ -307,45 +310,47 @@ func fixedPart(ctx context.Context, p *part) error {
 	return err
 }
 
-// anyStrategy tries every family for a scheme with participations a period apart.
+// lambdas are the parameters of KindLambdaCGD that are tried.
+var lambdas = []float64{.7, .8, .9, .95, .975, .9875}
+
+// anyStrategy tries every family for a scheme with participations a period apart: each over its sizes,
+// of bands or of lambdas. Inverse families keep no state, and draw as many normals a value.
 func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep int) error {
-	high := p.bandsLimit()
-	toeplitz, err := p.climb(ctx, p.start(min(high, period)), 2, min(high, period), func(bands int) (sampling.Params, mechanism.Params) {
-		return p.with(scheme, minSep), p.banded(mechanism.KindBandedToeplitz, bands, 0)
-	})
-	if err != nil {
-		return err
-	}
-	if toeplitz == 0 {
-		toeplitz = min(fewBands, high)
-	}
+	wide, inverse := min(p.bandsLimit(), period), min(p.mostBands(), 2*fewBands)
+	few := min(wide, fewBands)
 	for _, family := range []struct {
-		kind string
-		most int // bands; inverse families keep no state, and draw as many normals a value
-	}{{mechanism.KindBSR, min(high, period)}, {mechanism.KindBISR, min(p.mostBands(), 2*fewBands)}, {mechanism.KindBandInv, min(p.mostBands(), 2*fewBands)}} {
-		if _, err := p.climb(ctx, min(toeplitz, fewBands), 2, family.most, func(bands int) (sampling.Params, mechanism.Params) {
-			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
+		kind             string
+		start, low, high int
+		like             string // the kind whose best size is the only one, if there is one
+	}{
+		{mechanism.KindBandedToeplitz, p.start(wide), 2, wide, ""},
+		{mechanism.KindBSR, few, 2, wide, ""},
+		{mechanism.KindBISR, few, 2, inverse, ""},
+		{mechanism.KindBandInv, few, 2, inverse, ""},
+		{mechanism.KindBFR, few, 1, wide, mechanism.KindBSR},
+		{mechanism.KindBIFR, few, 1, inverse, mechanism.KindBISR},
+		{mechanism.KindLambdaCGD, 3, 1, len(lambdas), ""},
+		{mechanism.KindBLT, 0, 0, 0, ""},
+	} {
+		if family.like != "" {
+			if best := latest(p.rows, scheme, family.like); best != nil {
+				family.start = best.Strategy.Bands
+			}
+			family.low, family.high = family.start, family.start
+		}
+		if _, err := p.climb(ctx, family.start, family.low, family.high, func(size int) (sampling.Params, mechanism.Params) {
+			s := p.banded(family.kind, size, period)
+			switch family.kind {
+			case mechanism.KindBandedToeplitz: // is made for any period
+				s.MinSep = 0
+			case mechanism.KindLambdaCGD:
+				s.Bands = 0
+				s.SetParameter("lambda", lambdas[size-1])
+			}
+			return p.with(scheme, minSep), s
 		}); err != nil {
 			return err
 		}
 	}
-	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
-		bands := min(toeplitz, fewBands, p.Steps)
-		if best := latest(p.rows, scheme, family.root); best != nil {
-			bands = best.Strategy.Bands
-		}
-		if _, err := p.evaluate(ctx, p.with(scheme, minSep), p.banded(family.power, bands, period)); err != nil {
-			return err
-		}
-	}
-	lambdas := []float64{.7, .8, .9, .95, .975, .9875}
-	if _, err := p.climb(ctx, 3, 1, len(lambdas), func(i int) (sampling.Params, mechanism.Params) {
-		s := p.banded(mechanism.KindLambdaCGD, 0, period)
-		s.SetParameter("lambda", lambdas[i-1])
-		return p.with(scheme, minSep), s
-	}); err != nil {
-		return err
-	}
-	_, err = p.evaluate(ctx, p.with(scheme, minSep), p.banded(mechanism.KindBLT, 0, period))
-	return err
+	return nil
 }

@@ -234,7 +234,8 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			rows = append(rows, j.part.rows...)
 		}
 	}()
-	for stage, best := 0, (known{}); stage <= last; stage++ {
+	best := (*Row)(nil)
+	for stage := range last + 1 {
 		var now []*job
 		for _, j := range jobs {
 			if j.stage == stage {
@@ -254,8 +255,8 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		}
 		for _, j := range now {
 			for _, row := range j.part.rows {
-				if row.Refused == "" && row.Relative < best.least() {
-					best = known{row, j.part.base}
+				if row.Refused == "" && (best == nil || row.Relative < best.Relative) {
+					best = row
 				}
 			}
 		}

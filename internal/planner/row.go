@@ -38,6 +38,7 @@ type Row struct {
 	Tied bool `json:"tied"` // with the first: the errors of the estimates do not separate them
 
 	norm   float64 // largest column norm of C
+	base   float64 // noise multiplier of DP-SGD in the row's setting
 	step   float64 // noise of one step over BatchSize
 	unit   float64 // the objective's error at noise multiplier 1
 	run    accounting.Run

@@ -74,25 +74,10 @@ func (s *setting) isLessOf(other *setting) bool {
 type part struct {
 	*setting
 	rows  []*Row
-	known known // the best candidate so far
+	known *Row // the best candidate of the stages before; nil if there is none
 
 	fewer []*Row // of as large batches of examples, with fewer examples per owner: the best ones there are tried first
 	twin  *part  // its candidates need the same noise multipliers, and were looked at before; nil if there is none
-}
-
-// known is the best row of the stages before, and the noise multiplier of DP-SGD in its setting;
-// nil if there is none.
-type known struct {
-	row  *Row
-	base float64
-}
-
-// least is its error, infinite if there is none.
-func (k known) least() float64 {
-	if k.row == nil {
-		return math.Inf(1)
-	}
-	return k.row.Relative
 }
 
 // made is a strategy and the figures that do not depend on the scheme.
@@ -194,17 +179,15 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	var infeasible *sampling.InfeasibleError
 	switch {
 	case err == nil:
-	case errors.Is(err, errLeftOut):
-		row.Refused = err.Error()
 	case errors.As(err, &refused):
 		row.Refused = refused.Reason
-	case errors.As(err, &infeasible):
-		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
 	case errors.Is(err, calibration.ErrTooExpensive):
 		row.Refused = NotEstimated + err.Error()
-	case errors.Is(err, calibration.ErrNoEstimate),
+	case errors.Is(err, errLeftOut),
+		errors.As(err, &infeasible),
+		errors.Is(err, calibration.ErrNoEstimate),
 		errors.Is(err, mechanism.ErrNotConverged),
 		errors.Is(err, mechanism.ErrTooLarge),
 		errors.Is(err, tilt.ErrTable):
@@ -220,6 +203,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 // newRow is a candidate of the setting without figures.
 func (s *setting) newRow(scheme sampling.Params, strategy mechanism.Params) *Row {
 	row := &Row{
+		base:        s.base,
 		Scheme:      scheme,
 		Strategy:    strategy,
 		MaxPerOwner: s.population.MaxPerOwner,
@@ -331,8 +315,8 @@ func (p *part) find(ctx context.Context, row *Row) error {
 func (p *part) guess(row *Row) (start, behind float64) {
 	behind = calibration.Little * p.least() * row.BatchSize / row.unit
 	start, least := min(p.base*row.norm, p.least()*row.BatchSize/row.unit), math.Inf(1)
-	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
-		start = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
+	if p.most() > 1 && p.known != nil { // as much above it as DP-SGD is above DP-SGD
+		start = p.base / p.known.base * p.known.Noise.Multiplier * p.known.unit / row.unit
 	}
 	for _, other := range p.rows {
 		if other.Refused != "" || other.Noise.Proven {

@@ -176,7 +176,7 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 		}
 		for _, d := range montecarlo.Directions {
 			s := must.Get(montecarlo.NewSampler(run.Loss(certificate.NoiseMultiplier), d, stream.PublicKey("independent", nil)))(t)
-			const samples = 1 << 17
+			const samples = 1 << 15
 			losses := make([]float64, samples)
 			s.Losses(losses, 0)
 			sum := 0.0

@@ -238,7 +238,7 @@ func TestBoundsHold(t *testing.T) {
 // draws at 6 standard errors.
 func TestBoundsHoldByDraws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 8))
-	cases := 2
+	cases := 1
 	if stattest.Long() {
 		cases = 5
 	}

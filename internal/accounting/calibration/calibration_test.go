@@ -148,7 +148,7 @@ func TestAdviceHolds(t *testing.T) {
 		_, err = Finish(t.Context(), l, 10_000, 0)
 		return plan.Protocol, err
 	}
-	advices, held, enough := 0, 0, 7
+	advices, held, enough := 0, 0, 4
 	if stattest.Long() {
 		enough = 20
 	}
@@ -186,7 +186,7 @@ func TestAdviceHolds(t *testing.T) {
 func TestTwoCandidates(t *testing.T) {
 	first, none, tries := 0, 0, 20
 	if !stattest.Long() {
-		tries = 8
+		tries = 5
 	}
 	for i := range tries {
 		plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3 * (1 + float64(i)/100), Samples: 15_000, CodeVersion: "test"}.Plan(t.Context()))(t)
@@ -238,7 +238,7 @@ func TestGiven(t *testing.T) {
 // same, so that a poor guess of its mean rejects nothing.
 func TestTrialsOfFewSamples(t *testing.T) {
 	strategy := must.Get(mechanism.Params{Kind: "banded-toeplitz", Steps: 16, Bands: 4}.Make(t.Context(), nil))(t)
-	for _, claim := range [][2]float64{{4, 1e-2}, {4, 5e-3}, {3, 1e-2}} {
+	for _, claim := range [][2]float64{{4, 5e-3}} {
 		sampler := sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 4}}
 		plan := must.Get(Problem{
 			Run:         accounting.Run{Sampler: sampler, Strategy: strategy, MaxExamplesPerOwner: 1},

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"minsep/internal/accounting"
+	"minsep/internal/digits"
 	"minsep/internal/montecarlo/tilt"
 )
 
@@ -234,22 +236,9 @@ func (e *TooFewError) Error() string {
 	case e.Need > maxBudget:
 		s += "; no verification can draw so many"
 	case e.Need > 0 && e.CPU > 0:
-		s += fmt.Sprintf("; on this machine they take about %s of one processor", roughly(e.Need*e.CPU))
+		s += fmt.Sprintf("; on this machine they take about %v of one processor", time.Duration(digits.Up(e.Need*e.CPU, 2)*float64(time.Second)))
 	}
 	return s
 }
 
 func (e *TooFewError) Unwrap() error { return accounting.ErrTooFewSamples }
-
-// roughly writes a time in words of two digits.
-func roughly(seconds float64) string {
-	for _, unit := range []struct {
-		name    string
-		seconds float64
-	}{{"s", 1}, {"min", 60}, {"h", 3600}} {
-		if seconds < 100*unit.seconds {
-			return fmt.Sprintf("%.2g %s", seconds/unit.seconds, unit.name)
-		}
-	}
-	return fmt.Sprintf("%.2g days", seconds/86400)
-}

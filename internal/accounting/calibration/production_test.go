@@ -49,8 +49,8 @@ func TestPublishedProduction(t *testing.T) {
 // of at most 2080, at a noise multiplier that it needs without a maximum too: truncation costs less than
 // a hundredth of δ.
 func TestTruncatedProduction(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds of a processor")
+	if !stattest.Long() {
+		t.Skip("takes some seconds of a processor: MINSEP_LONG runs it")
 	}
 	run := production(t, 1)
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 2080, Pad: true}

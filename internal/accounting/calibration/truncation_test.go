@@ -8,7 +8,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
-
+	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -64,7 +64,7 @@ const truncatedEpsilon, truncatedDelta = 2.0, 1e-3
 // finds a cost that is too low.
 func TestTruncatedPlans(t *testing.T) {
 	for name, run := range truncatedRuns(t) {
-		if !stattest.Long() && name != "b-min-sep" && name != "two examples per owner" && name != "public parts" {
+		if !stattest.Long() && name != "b-min-sep" && name != "two examples per owner" {
 			continue
 		}
 		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, Samples: 30_000, CodeVersion: "test"}
@@ -167,16 +167,11 @@ func TestTruncationBesideEarlier(t *testing.T) {
 // these use all of δ up, with a maximum batch size and with additional ε.
 func TestWithoutSamplesBesideEarlier(t *testing.T) {
 	run := truncatedRuns(t)["poisson, four examples per owner"]
-	for name, run := range map[string]accounting.Run{"maximum": run, "no maximum": run.Untruncated()} {
-		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, AlsoEpsilon: []float64{1}, CodeVersion: "test"}
-		alone, err := problem.Plan(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		problem.Earlier = []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: truncatedDelta}}
-		beside, err := problem.Plan(t.Context())
-		if err != nil || !reflect.DeepEqual(beside.Protocol, alone.Protocol) {
-			t.Errorf("%s: %+v, %v: want %+v", name, beside, err, alone.Protocol)
-		}
+	problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, AlsoEpsilon: []float64{1}, CodeVersion: "test"}
+	alone := must.Get(problem.Plan(t.Context()))(t)
+	problem.Earlier = []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: truncatedDelta}}
+	beside, err := problem.Plan(t.Context())
+	if err != nil || !reflect.DeepEqual(beside.Protocol, alone.Protocol) {
+		t.Errorf("%+v, %v: want %+v", beside, err, alone.Protocol)
 	}
 }
