@@ -2,13 +2,13 @@ package calibration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/internal/accounting"
-	"minsep/internal/bisect"
 	"minsep/internal/digits"
-	"minsep/internal/montecarlo"
 )
 
 // mostDelta is the largest δ of an additional ε: a larger one says next to nothing.
@@ -47,15 +47,13 @@ func (c *calibrator) additional(ctx context.Context) error {
 		}
 		protocol.Points = append(protocol.Points, point)
 		for i := range protocol.Candidates {
-			for _, t := range trials[i] {
-				t.Point = len(protocol.Points) - 1
-				if t.Samples > 0 && protocol.KernelID == "" {
-					protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
-				}
-				protocol.Candidates[i].Trials = append(protocol.Candidates[i].Trials, t)
+			for j := range trials[i] {
+				trials[i][j].Point = len(protocol.Points) - 1
 			}
+			protocol.Candidates[i].Trials = append(protocol.Candidates[i].Trials, trials[i]...)
 		}
 	}
+	c.stamp(protocol)
 	return protocol.Validate()
 }
 
@@ -63,7 +61,8 @@ func (c *calibrator) additional(ctx context.Context) error {
 // part of δ that all points and earlier protocols lose to their failure probabilities, own that of
 // this point.
 func (c *calibrator) point(ctx context.Context, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
-	point := accounting.Point{Epsilon: c.Epsilon, Thresholds: accounting.Thresholds{FailureProbability: own}}
+	const above = 1.3 // δ over the expected divergence
+	point := accounting.Point{Epsilon: c.Epsilon}
 	var pairs [][2]*divergence
 	drawn := 0.0
 	for _, candidate := range c.out.Protocol.Candidates {
@@ -80,57 +79,53 @@ func (c *calibrator) point(ctx context.Context, failure, own float64) (accountin
 	}
 	// The trials of all points together take about as long as the trials of the claim.
 	most := math.Floor(max(drawn/float64(len(pairs)*len(c.AlsoEpsilon)), 16*Few))
-	least := c.leastDelta(c.Epsilon)
-	verify, samples := least*(1-Negligible), [2]float64{}
+	delta, means := c.leastDelta(c.Epsilon), [2]float64{}
 	if c.isProof() {
-		verify = leastRatio
+		delta = leastRatio
 	}
 	for i, d := range pairs[0] {
 		switch {
-		case d.total() <= verify:
-			continue
 		case c.isProof():
-			verify = d.total()
-			continue
+			delta = max(delta, d.total())
+		case d.total() <= delta*(1-Negligible):
 		case d.checkDrawn() != nil:
 			point.Delta = 1
 			return point, nil, nil
+		default:
+			var err error
+			if means[i], err = c.expected(ctx, c.searches[i], d, delta, most); err != nil {
+				return point, nil, err
+			}
+			delta = max(delta, above*means[i]+d.cost()+failure)
 		}
-		mean, err := c.expected(ctx, c.searches[i], d, least, most)
+	}
+	for point.Delta = digits.Up(delta, 3); point.Delta <= mostDelta; point.Delta = digits.Up(above*point.Delta, 3) {
+		var goals []accounting.Goal
+		for _, pair := range pairs {
+			for i, d := range pair {
+				g := accounting.Goal{Bound: d.bound(), Mean: min(means[i], d.bound()), Errors: 2, Cost: d.cost()}
+				if c.isProof() || d.total() <= point.Delta*(1-Negligible) {
+					g = accounting.Goal{Bound: d.proof.bound, Proven: true, Cost: d.cost()}
+				}
+				goals = append(goals, g)
+			}
+		}
+		t, tests, err := accounting.Claim{Delta: point.Delta, Earlier: failure - own, MostFailure: own}.Allocate(goals)
+		dear := slices.ContainsFunc(tests, func(t accounting.Test) bool { return float64(t.Samples) > most })
+		if dear || errors.Is(err, accounting.ErrTooFewSamples) {
+			continue
+		}
 		if err != nil {
 			return point, nil, err
 		}
-		samples[i] = math.Ceil(min(most, 4*seenEnough*d.bound()/max(mean, least)))
-		accept := min(d.bound(), mean+2*math.Sqrt(d.bound()*mean/samples[i]))
-		_, high := bisect.Between(accept, d.bound(), 0, func(mean float64) bool {
-			return accounting.LargestAccept(uint64(samples[i]), d.bound(), mean, own) < accept
-		})
-		verify = max(verify, high+d.cost())
-	}
-	point.Delta = digits.Up(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total()*(1+2e-9), 3)
-	if point.Delta > mostDelta {
-		return point, nil, nil
-	}
-	point.Verify = (point.Delta - failure) / (1 - failure) * (1 - 1e-9)
-	trials := make([][]accounting.Trial, len(pairs))
-	for k, pair := range pairs {
-		for i, d := range pair {
-			count := uint64(0)
-			if d.total() > point.Verify {
-				count = uint64(math.Ceil(min(most, max(samples[i], 4*seenEnough*d.bound()/point.Delta))))
-			}
-			t, err := d.trial(c.out.Method, count)
-			if err != nil {
-				return point, nil, err
-			}
-			if count > 0 {
-				t.Accept = accounting.LargestAccept(count, d.bound(), point.Verify-d.cost(), own)
-				point.Accept = max(point.Accept, t.Accept)
-			}
-			trials[k] = append(trials[k], t)
+		point.Thresholds = t
+		if failure > 0 { // the divergences may all be proven
+			point.Verify = min(t.Verify, (point.Delta-failure)/(1-failure)*(1-1e-9))
 		}
+		trials, err := c.trials(pairs, tests)
+		return point, trials, err
 	}
-	return point, trials, nil
+	return point, nil, nil
 }
 
 // expected is an upper estimate of a divergence, by two standard errors. An estimate that sees few

@@ -316,6 +316,13 @@ func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Pro
 			return nil, err
 		}
 	}
+	for i := range tests { // more samples than a few cost nothing: less then depends on an expected mean of which little is known
+		d, few := pairs[i/2][i%2], uint64(min(4*Few, budget/100/c.each(i%2)))
+		if tests[i].Samples > 0 && tests[i].Samples < few {
+			tests[i] = accounting.Test{Samples: few, Accept: accounting.LargestAccept(few, d.bound(), t.Verify-d.cost(), t.FailureProbability)}
+			t.Accept = max(t.Accept, tests[i].Accept)
+		}
+	}
 	protocol := &accounting.Protocol{
 		Format:      1,
 		Run:         c.Run,
@@ -326,27 +333,43 @@ func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Pro
 	if c.Unit != accounting.UnitOwner {
 		protocol.Unit = c.Unit
 	}
-	first := &protocol.Points[0]
+	trials, err := c.trials(pairs, tests)
 	for i, pair := range pairs {
-		candidate := accounting.Candidate{NoiseMultiplier: pair[0].Spec.NoiseMultiplier}
-		for j, d := range pair {
-			trial, err := d.trial(c.out.Method, tests[2*i+j].Samples)
-			if err != nil {
-				return nil, err
-			}
-			if trial.Samples > 0 {
-				// More samples than a few cost nothing: the accepted mean then comes nearer to δ, and less
-				// depends on an expected mean of which little is known.
-				trial.Samples = max(trial.Samples, uint64(min(4*Few, budget/100/c.each(j))))
-				trial.Accept = accounting.LargestAccept(trial.Samples, d.bound(), t.Verify-d.cost(), t.FailureProbability)
-				protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
-				first.Accept = max(first.Accept, trial.Accept)
-			}
-			candidate.Trials = append(candidate.Trials, trial)
-		}
-		protocol.Candidates = append(protocol.Candidates, candidate)
+		protocol.Candidates = append(protocol.Candidates, accounting.Candidate{
+			NoiseMultiplier: pair[0].Spec.NoiseMultiplier,
+			Trials:          trials[i],
+		})
 	}
-	return protocol, protocol.Validate()
+	c.stamp(protocol)
+	return protocol, cmp.Or(err, protocol.Validate())
+}
+
+// trials are the trials of candidates, by tests in pairs of both directions.
+func (c *calibrator) trials(pairs [][2]*divergence, tests []accounting.Test) ([][]accounting.Trial, error) {
+	trials := make([][]accounting.Trial, len(pairs))
+	for i, pair := range pairs {
+		for j, d := range pair {
+			test := tests[2*i+j]
+			trial, err := d.trial(c.out.Method, test.Samples)
+			if err != nil {
+				return trials, err
+			}
+			trial.Accept = test.Accept
+			trials[i] = append(trials[i], trial)
+		}
+	}
+	return trials, nil
+}
+
+// stamp adds what a protocol needs if it has samples.
+func (c *calibrator) stamp(protocol *accounting.Protocol) {
+	for _, candidate := range protocol.Candidates {
+		for _, t := range candidate.Trials {
+			if t.Samples > 0 {
+				protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
+			}
+		}
+	}
 }
 
 // roundUp rounds a noise multiplier to five digits.
