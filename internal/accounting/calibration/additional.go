@@ -61,7 +61,7 @@ func (c *calibrator) additional(ctx context.Context) error {
 // part of δ that all points and earlier protocols lose to their failure probabilities, own that of
 // this point.
 func (c *calibrator) point(ctx context.Context, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
-	const above = 1.3 // δ over the expected divergence
+	const above, step = 1.25, 1.05 // δ over the expected divergence, and as long as that takes too many samples
 	point := accounting.Point{Epsilon: c.Epsilon}
 	var pairs [][2]*divergence
 	drawn := 0.0
@@ -99,7 +99,7 @@ func (c *calibrator) point(ctx context.Context, failure, own float64) (accountin
 			delta = max(delta, above*means[i]+d.cost()+failure)
 		}
 	}
-	for point.Delta = digits.Up(delta, 3); point.Delta <= mostDelta; point.Delta = digits.Up(above*point.Delta, 3) {
+	for point.Delta = digits.Up(delta, 3); point.Delta <= mostDelta; point.Delta = digits.Up(step*point.Delta, 3) {
 		var goals []accounting.Goal
 		for _, pair := range pairs {
 			for i, d := range pair {
