@@ -72,7 +72,7 @@ type claim struct {
 // directions. The least of several estimates is too small on average, so the result is
 // estimated afresh.
 func (s space) least(ctx context.Context, c claim) (found, error) {
-	near := 0.0 // noise multiplier of the last one, over its largest column norm
+	near := 0.0                       // noise multiplier of the last one, over its largest column norm
 	best, estimates := math.Inf(1), 0 // the least of all that were estimated, and how many they are
 	estimate := func(size int, x float64) (found, error) {
 		estimates++
