@@ -38,9 +38,10 @@ type Limits struct {
 
 	// The fields below do not change the result.
 
-	Buckets   int    // of each shuffle. 0: one worker bounds pairs of up to 2^29 bytes packed, such as 2^25 of integers, without one; more go through as many buckets as 10 million call for
-	TempDir   string // of sorting on each worker; empty for the system's
-	SharedDir string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
+	EdgesInMemory int64  // pairs that the worker that bounds them holds in memory, at 70 bytes each for integers; more go through files, at three times the cost; 0 for 2^26
+	TempDir       string // of these files, on each worker; empty for the system's
+	SharedDir     string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
+	BundleBytes   int64  // of output after which files in SharedDir take the rest; 0 for what Flink bears
 }
 
 func (l Limits) bound() ownergraph.Bound {
@@ -59,6 +60,7 @@ func (l Limits) bound() ownergraph.Bound {
 // Examples is a table of examples inside a pipeline: numbered, bounded, and packed for what follows.
 type Examples struct {
 	Summary beam.PCollection // <[]byte>: counts of what was kept, as JSON; a side input of one element
+	OddIDs  beam.PCollection // <string>: what is odd about the ids, such as two that differ by case; unset for a table and numbers
 
 	training   *Training
 	key, owner reflect.Type
@@ -126,7 +128,7 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 		return Examples{}, err
 	}
 	e := Examples{training: t, key: k, owner: v, limits: l}
-	return e.bound(s, 0, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, func(s beam.Scope) (beam.PCollection, error) {
 		return beam.ParDo(s, packers[[2]reflect.Type{k, v}](), pairs), nil
 	})
 }
@@ -165,19 +167,14 @@ func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Grap
 	if err != nil {
 		return Examples{}, err
 	}
-	const bytesPerEdge = 4 // of a compressed file: few graphs have less
 	e := Examples{training: t, key: goType(graph.ExampleType), owner: goType(graph.OwnerType), limits: l}
-	return e.bound(s, graph.Bytes/bytesPerEdge, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, func(s beam.Scope) (beam.PCollection, error) {
 		return manifestio.ReadGraph(s, graph.Splits())
 	})
 }
 
-// bound bounds the edges that read adds to the pipeline, about so many; 0 if that is unknown.
-func (e Examples) bound(
-	s beam.Scope,
-	about int64,
-	read func(beam.Scope) (beam.PCollection, error),
-) (Examples, error) {
+// bound bounds the edges that read adds to the pipeline.
+func (e Examples) bound(s beam.Scope, read func(beam.Scope) (beam.PCollection, error)) (Examples, error) {
 	if err := e.training.check(); err != nil {
 		return Examples{}, err
 	}
@@ -187,12 +184,11 @@ func (e Examples) bound(
 		return Examples{}, err
 	}
 	c := contribution.Config{
-		Bound:    l.bound(),
-		Key:      keyref.Ref{KeyURI: e.training.keyFile, RunID: e.training.id, Params: digest},
-		Edges:    about,
-		Buckets:  l.Buckets,
-		TempDir:  l.TempDir,
-		Overflow: packed.Overflow{Dir: l.SharedDir},
+		Bound:         l.bound(),
+		Key:           keyref.Ref{KeyURI: e.training.keyFile, RunID: e.training.id, Params: digest},
+		EdgesInMemory: l.EdgesInMemory,
+		TempDir:       l.TempDir,
+		Overflow:      packed.Overflow{Dir: l.SharedDir, After: l.BundleBytes},
 	}
 	c.Examples, _ = columnType(e.key)
 	c.Owners, _ = columnType(e.owner)
@@ -210,7 +206,7 @@ func (e Examples) bound(
 	if err != nil {
 		return Examples{}, err
 	}
-	e.Summary, e.parts = bounded.Summary, bounded.Rows
+	e.Summary, e.OddIDs, e.parts = bounded.Summary, bounded.OddIDs, bounded.Rows
 	return e, nil
 }
 

@@ -40,8 +40,8 @@ func TestPrism(t *testing.T) {
 	}
 	form := "form --bounded graph --key key --steps 64 --shards 3 --scheme "
 	for i, args := range []string{
-		"bound --graph graph.tsv --header no --max-per-owner 2 --key key --buckets 3",
-		"bound --graph graph.tsv --header no --pools 4 --key key --buckets 3",
+		"bound --graph graph.tsv --header no --max-per-owner 2 --key key --edges-in-memory 3",
+		"bound --graph graph.tsv --header no --pools 4 --key key --edges-in-memory 3",
 		"bound --graph graph.tsv --header no --max-per-owner 3 --duplicates --max-neighborhood 3 --key key",
 		form + "b-min-sep --min-sep 4 --batch-size 20",
 		form + "b-min-sep --min-sep 4 --batch-size 20 --max-batch-size 22 --pad",

@@ -96,7 +96,7 @@ func restarts(t *testing.T, k *flink.Cluster) int {
 // undisturbed one.
 func TestFaults(t *testing.T) {
 	k, flags := cluster(t, build(t, "minsep/cmd/minsep"))
-	bound := "bound --graph " + demoGraph + " --max-per-owner 2 --buckets 8 --key key --out out --json"
+	bound := "bound --graph " + demoGraph + " --max-per-owner 2 --key key --out out --json"
 	account := "account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 800000 --out out"
 	for _, c := range []struct {
 		name, args string

@@ -56,7 +56,7 @@ func TestClusterExternal(t *testing.T) {
 	t.Run("without a TaskManager", func(t *testing.T) {
 		b, fault := newBench(t), replaceTaskManager(6)
 		b.disturb = func() bool { return fault(t, k) }
-		b.both(k, flags, "out", strings.Fields("bound --graph "+demoGraph+" --max-per-owner 2 --buckets 8 --key key --out out --json")...)
+		b.both(k, flags, "out", strings.Fields("bound --graph "+demoGraph+" --max-per-owner 2 --key key --out out --json")...)
 		if restarts(t, k) == 0 {
 			t.Error("no job began again: the fault came too late, or did nothing")
 		}

@@ -46,17 +46,17 @@ var pipelines = map[string]struct {
 }{
 	"b-min-sep": {transforms.Limits{MaxExamplesPerOwner: 2},
 		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"shuffle": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 3},
+	"files": {transforms.Limits{MaxExamplesPerOwner: 2, EdgesInMemory: 100},
 		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, MaxBatchSize: 22, Pad: true}},
-	"copies": {transforms.Limits{MaxExamplesPerOwner: 3, Duplicates: true, MaxNeighborhood: 20, Random: true, Buckets: 2},
+	"copies": {transforms.Limits{MaxExamplesPerOwner: 3, Duplicates: true, MaxNeighborhood: 20, Random: true},
 		sampling.Params{Scheme: "poisson", Steps: 40, BatchSize: 20}},
-	"rotation": {transforms.Limits{MaxExamplesPerOwner: 1, Pools: 3, Buckets: 2},
+	"rotation": {transforms.Limits{MaxExamplesPerOwner: 1, Pools: 3},
 		sampling.Params{Scheme: "rotation", Steps: 40, EpochSteps: 10}},
-	"multi-owner": {transforms.Limits{MaxExamplesPerOwner: 3, Buckets: 2},
+	"multi-owner": {transforms.Limits{MaxExamplesPerOwner: 3},
 		sampling.Params{Scheme: "multi-owner", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"fixed": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 2},
+	"fixed": {transforms.Limits{MaxExamplesPerOwner: 2},
 		sampling.Params{Scheme: "fixed", Steps: 40, MinSep: 4, BatchSize: 20}},
-	"owners": {transforms.Limits{MaxExamplesPerOwner: 2, Buckets: 2},
+	"owners": {transforms.Limits{MaxExamplesPerOwner: 2},
 		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, Sample: sampling.SampleOwners, ExamplesPerOwner: 2}},
 }
 

@@ -18,29 +18,20 @@ func (b *Batch) OwnEdges() *ownergraph.Edges {
 	return &b.Edges
 }
 
-// Load reads the graph into memory, as [Source.Each] does.
+// Load reads the graph into memory, on all processors. It returns the faults of the first split that
+// has any, or ctx's error.
 func (s *Source) Load(ctx context.Context) (*ownergraph.Graph, error) {
 	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)
-	if err := s.Each(ctx, nil, func(b *Batch) error { return edges.Add(b.OwnEdges()) }); err != nil {
-		return nil, err
-	}
-	return edges.Graph()
-}
-
-// Each reads the graph, from fs, or where it was opened if that is nil, on all processors. It calls
-// take with every batch, in several goroutines at once, until one fails. It returns the faults of
-// the first split that has any, the error of take, or ctx's error.
-func (s *Source) Each(ctx context.Context, fs FS, take func(*Batch) error) error {
-	if fs == nil {
-		fs = s.fs
-	}
 	var units atomic.Int64
-	checked := func(b *Batch) error {
+	add := func(b *Batch) error {
 		if units.Add(b.units) > mostUnits(s.Bytes) {
 			return dense(s.Bytes)
 		}
-		return take(b)
+		return edges.Add(b.OwnEdges())
 	}
-	errs := parallel.Each(len(s.splits), 0, func(i int) error { return s.splits[i].Read(ctx, fs, checked) })
-	return cmp.Or(errs...)
+	errs := parallel.Each(len(s.splits), 0, func(i int) error { return s.splits[i].Read(ctx, s.fs, add) })
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	return edges.Graph()
 }

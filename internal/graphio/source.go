@@ -2,6 +2,7 @@ package graphio
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -304,33 +305,26 @@ func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *tab
 	}
 }
 
-// folders takes the columns that the file lacks from the names of the folders.
+// folders takes the owners from the names of the folders, if they have them.
 func (in *inspected) folders(o *Options) (fault *Fault) {
 	s := &in.split
 	list := folderColumns(s.Path)
 	if position(o.ExampleColumn) < 0 && !o.RowIDs {
-		if s.FolderExample, fault = inFolders(list, o.exampleNames()); fault != nil {
-			return fault
+		if example, fault := inFolders(list, o.exampleNames()); fault != nil || example != "" {
+			return cmp.Or(fault, &Fault{
+				Column: o.exampleNames()[0],
+				Found:  "a folder that names the example",
+				Rule:   "only an owner may stand there: write the examples as a column of the file",
+			})
 		}
 	}
-	if !o.SingleOwner && position(o.OwnerColumn) < 0 {
-		if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil {
-			return fault
-		}
+	if o.SingleOwner || position(o.OwnerColumn) >= 0 {
+		return nil
 	}
-	if s.FolderExample != "" && s.FolderOwner != "" {
-		return &Fault{
-			Found: "folders that name both the example and the owner",
-			Rule:  "one of the two must be a column of the file",
-		}
+	if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil || s.FolderOwner == "" {
+		return fault
 	}
-	if s.FolderExample != "" {
-		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
-	}
-	if s.FolderOwner != "" {
-		return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
-	}
-	return nil
+	return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
 }
 
 // checkFolders refuses a list of examples in a folder such as author=ada below the path that the
@@ -351,13 +345,12 @@ func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	return nil
 }
 
-// Warnings returns what is odd about the graph: about its files, and about the figures that
-// the graph has before it is bounded. If g is not nil it also looks at the ids of g: at those that
-// differ only in ways that readers do not see, and at words in place of unknown owners.
+// Warnings returns what is odd about the graph: about its files, about the figures that it has before
+// it is bounded, and about its ids, see [ownergraph.Graph.OddIDs].
 func (s *Source) Warnings(
 	ctx context.Context,
 	figures ownergraph.Summary,
-	g *ownergraph.Graph,
+	oddIDs []string,
 ) (warnings []*Fault) {
 	warn := func(found, rule string) {
 		warnings = append(warnings, &Fault{File: s.splits[0].Path, Found: found, Rule: rule})
@@ -391,24 +384,8 @@ func (s *Source) Warnings(
 			"are the two columns exchanged? The claim protects owners: check --example-column and --owner-column",
 		)
 	}
-	if g == nil {
-		return warnings
-	}
-	for _, column := range []struct {
-		name string
-		ids  *ownergraph.IDs
-	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
-		if n, examples := column.ids.Lookalikes(); n > 0 {
-			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, quotes, characters without width or the form of letters, such as "+
-				strings.Join(examples, ", or "),
-				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them")
-		}
-	}
-	if ids := g.MissingOwners(); ids != nil {
-		warn(
-			"the owner "+strings.Join(ids, ", the owner ")+", which looks like an unknown owner",
-			"all examples of it count as examples of one owner, and few are kept: give each example its owner, or leave these examples out",
-		)
+	for _, text := range oddIDs {
+		warn(text, "")
 	}
 	return warnings
 }
@@ -439,7 +416,7 @@ func (s *Source) beginnings(ctx context.Context) (examples [][]string, owners jo
 			}
 			return errEnough
 		})
-		if !file.lacksExamples() {
+		if !file.RowIDs {
 			examples = append(examples, ids)
 		}
 	}

@@ -30,8 +30,8 @@ import (
 )
 
 // DefaultInMemory is the number of edges that a [Bounder] holds in memory. With integer ids they
-// take some 6 GiB to bound.
-const DefaultInMemory = 1 << 27
+// take some 3 GiB to bound.
+const DefaultInMemory = 1 << 26
 
 // Bounder takes the edges of a graph, and bounds it. Set the exported fields before the first call,
 // and Close it.

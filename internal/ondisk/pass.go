@@ -32,8 +32,7 @@ func (b *Bounder) pass(ctx context.Context, all *graph) (kept *ownergraph.Bounde
 		return nil, nil, b.fault(err)
 	}
 	b.Progress("collecting the kept examples", "", 0, 0)
-	kept, err = pass.Bounded(all.owners, all.duplicates)
-	return kept, places, err
+	return pass.Bounded(all.owners, all.duplicates), places, nil
 }
 
 // byID brings the kept examples into the order of their ids, which it reads from the file.

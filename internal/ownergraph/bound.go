@@ -132,8 +132,7 @@ func (b Bound) rooms(owners int) []uint32 {
 }
 
 // Pass is the first greedy pass of [Bound] over examples that come one by one, in its order. It holds
-// the owners of the examples that it keeps, for graphs of which no more fits into memory. With pools
-// it keeps all examples.
+// the owners of the examples that it keeps, for graphs of which no more fits into memory.
 type Pass struct {
 	bound  Bound
 	owners Lists // of the kept examples, in the order in which they came
@@ -141,7 +140,7 @@ type Pass struct {
 	given  given
 }
 
-// NewPass returns the pass over a graph with a number of owners.
+// NewPass returns the pass over a graph with a number of owners. It makes no pools.
 func (b Bound) NewPass(owners int) *Pass {
 	return &Pass{
 		bound:  b,
@@ -155,7 +154,7 @@ func (b Bound) NewPass(owners int) *Pass {
 // examples have 2^32-1 owners together or more.
 func (p *Pass) Add(owners []uint32) (kept bool, err error) {
 	p.given.add(owners)
-	if p.bound.Pools == 0 && !take(owners, p.rooms) {
+	if !take(owners, p.rooms) {
 		return false, nil
 	}
 	if uint64(len(p.owners.Items)+len(owners)) >= math.MaxUint32 {
@@ -168,30 +167,20 @@ func (p *Pass) Add(owners []uint32) (kept bool, err error) {
 
 // Bounded does all that follows. The graph has the kept examples in the order in which they came,
 // without their ids, and the given owners. It is called once, after the last example.
-func (p *Pass) Bounded(owners IDs, duplicateEdges int64) (*Bounded, error) {
-	r := &Bounded{Graph: &Graph{Owners: owners, OwnersOf: p.owners}, Summary: p.given.summary(duplicateEdges)}
-	if p.bound.Pools > 0 {
-		var err error
-		if r.Pools, err = FillPools(&p.owners, len(p.rooms), p.bound.Pools); err != nil {
-			return nil, err
-		}
-		r.Copies = r.Pools.Copies()
-	} else {
-		r.Copies = p.copies()
-	}
-	p.rooms, p.given = nil, given{} // their memory is needed for the neighbourhoods
-	r.summarize(p.bound)
-	return r, nil
-}
-
-// copies does the passes that follow, and returns how often each kept example is kept, at least once.
-func (p *Pass) copies() []uint32 {
+func (p *Pass) Bounded(owners IDs, duplicateEdges int64) *Bounded {
 	copies, order := make([]uint32, p.owners.Len()), make([]uint32, p.owners.Len())
 	for e := range copies {
 		copies[e], order[e] = 1, uint32(e)
 	}
 	Fill(&p.owners, order, p.rooms, copies, p.bound.MaxCopies())
-	return copies
+	r := &Bounded{
+		Graph:   &Graph{Owners: owners, OwnersOf: p.owners},
+		Copies:  copies,
+		Summary: p.given.summary(duplicateEdges),
+	}
+	p.rooms, p.given = nil, given{} // their memory is needed for the neighbourhoods
+	r.summarize(p.bound)
+	return r
 }
 
 // Fill does the greedy passes of [Bound], from any state. owners has the owners of each example,

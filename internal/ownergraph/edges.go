@@ -1,6 +1,9 @@
 package ownergraph
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Edges is a batch of edges of an example–owner graph: owner i of Owners owns example i of
 // Examples. The columns are of equal length, and each has its own type. An edge may occur more than
@@ -32,27 +35,25 @@ func (e *Edges) check() error {
 	return nil
 }
 
-// AppendBinary appends the batch to b, in the form that [Edges.UnmarshalBinary] reads. A batch of
-// about 64 KiB travels well between workers.
+// AppendBinary appends the batch to b, in the form that [Edges.Decode] reads. A batch of about 64 KiB
+// travels well between workers.
 func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return b, err
 	}
+	b = slices.Grow(b, e.Examples.encodedBytes()+e.Owners.encodedBytes())
 	return e.Owners.AppendBinary(e.Examples.AppendBinary(b)), nil
 }
 
-// UnmarshalBinary replaces the batch, types included, with the output of AppendBinary. It keeps
-// no reference to b.
-func (e *Edges) UnmarshalBinary(b []byte) error {
+// Decode replaces the batch, types included, with the output of AppendBinary at the start of b, and
+// returns the rest of b. It keeps no reference to b.
+func (e *Edges) Decode(b []byte) ([]byte, error) {
 	b, err := e.Examples.Decode(b)
 	if err == nil {
 		b, err = e.Owners.Decode(b)
 	}
-	switch {
-	case err != nil:
-		return err
-	case len(b) > 0:
-		return fmt.Errorf("%d bytes after the edges", len(b))
+	if err == nil {
+		err = e.check()
 	}
-	return e.check()
+	return b, err
 }

@@ -34,8 +34,8 @@ func TestEdgesComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := back.UnmarshalBinary(b); err != nil {
-			t.Fatal(err)
+		if rest, err := back.Decode(append(b, 7)); err != nil || len(rest) != 1 {
+			t.Fatalf("%d bytes are left: %v", len(rest), err)
 		}
 		if back.Len() != n || back.Examples.Type != e.Examples.Type || back.Owners.Type != e.Owners.Type {
 			t.Fatalf("%d edges came back as %d", n, back.Len())
@@ -45,7 +45,7 @@ func TestEdgesComeBack(t *testing.T) {
 				t.Fatalf("edge %d came back changed", i)
 			}
 		}
-		if len(b) > 0 && back.UnmarshalBinary(b[:len(b)-1]) == nil {
+		if _, err := back.Decode(b[:len(b)-1]); err == nil {
 			t.Fatal("a truncated batch was read")
 		}
 	})
@@ -68,12 +68,12 @@ func FuzzEdges(f *testing.F) {
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e ownergraph.Edges
-		if e.UnmarshalBinary(b) != nil {
+		if _, err := e.Decode(b); err != nil {
 			return
 		}
 		again := must.Get(e.AppendBinary(nil))(t)
 		var back ownergraph.Edges
-		if err := back.UnmarshalBinary(again); err != nil || back.Len() != e.Len() {
+		if _, err := back.Decode(again); err != nil || back.Len() != e.Len() {
 			t.Errorf("%x was read as %d edges and then %d: %v", b, e.Len(), back.Len(), err)
 		}
 		if third, _ := back.AppendBinary(nil); !bytes.Equal(third, again) {

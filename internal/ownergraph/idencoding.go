@@ -33,6 +33,11 @@ func (c *IDs) AppendBinary(b []byte) []byte {
 	return append(b, c.text...)
 }
 
+// encodedBytes returns the largest length of the output of AppendBinary.
+func (c *IDs) encodedBytes() int {
+	return 1 + binary.MaxVarintLen64 + 8*len(c.ints) + len(c.ends) + len(c.text)
+}
+
 // Decode replaces the column, type included, with the output of AppendBinary at the start of b, and
 // returns the rest of b. It keeps no reference to b.
 func (c *IDs) Decode(b []byte) ([]byte, error) {

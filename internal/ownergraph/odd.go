@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/text/unicode/norm"
+
+	"minsep/internal/words"
 )
 
 // missing are texts that programs write for an unknown owner, in the order of their bytes: they are
@@ -47,6 +50,31 @@ func (s *Summary) LooksSwapped() bool {
 
 // IsText reports whether an id of bytes is text, as some programs store it.
 func IsText(id []byte) bool { return utf8.Valid(id) && bytes.IndexByte(id, 0) < 0 }
+
+// OddIDs says what is odd about the ids of a graph, with the way out: ids that differ only in ways that
+// readers do not see, and words in place of unknown owners. It shows no other id.
+func (g *Graph) OddIDs() (texts []string) {
+	for _, column := range []struct {
+		name string
+		ids  *IDs
+	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
+		n, examples := column.ids.Lookalikes()
+		if n == 0 {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf(
+			"%s of which others differ only by case, blanks, quotes, characters without width or the form of letters, such as %s: "+
+				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them",
+			words.Count(n, column.name), strings.Join(examples, ", or ")))
+	}
+	if ids := g.MissingOwners(); ids != nil {
+		texts = append(texts, fmt.Sprintf(
+			"the owner %s, which looks like an unknown owner: all examples of it count as examples of one owner, and few are kept: "+
+				"give each example its owner, or leave these examples out",
+			strings.Join(ids, ", the owner ")))
+	}
+	return texts
+}
 
 // Lookalikes counts the ids of a column of distinct strings, or bytes that are text, of which others differ only by case,
 // blanks, quotes, the kind of dashes, characters without width or the normal form of Unicode. It says of up to two

@@ -22,7 +22,7 @@ const DefaultOverflowAfter = 64 << 20
 const overflowFile = 32 << 20
 
 // Overflow says where a packer puts the chunks that are too much for one bundle. Instead of such a
-// chunk it emits a reference to a file, which [Records] and [Sorter] resolve. Every worker must be
+// chunk it emits a reference to a file, which [Resolve], [Records] and [Sorter] read. Every worker must be
 // able to read and write the folder. The caller of the pipeline makes it and removes it afterwards.
 // A bundle that is retried writes new files.
 type Overflow struct {
@@ -109,8 +109,9 @@ func (r reference) encode() []byte {
 	return append(b, r.name...)
 }
 
-// resolve returns the chunk that a reference stands for. It returns any other chunk unchanged.
-func resolve(chunk []byte) ([]byte, error) {
+// Resolve returns the chunks that a reference stands for, one after the other. It returns any other
+// chunk unchanged.
+func Resolve(chunk []byte) ([]byte, error) {
 	rest, is := bytes.CutPrefix(chunk, mark)
 	if !is {
 		return chunk, nil

@@ -88,7 +88,7 @@ func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 // AddAlone makes a chunk of one record, which should be about as large as a chunk. It goes to any
 // bucket, also to one that the packer has no room for.
 func (p *Packer) AddAlone(bucket uint32, record []byte, emit Emit) {
-	p.emit(bucket, Chunk(record), emit)
+	p.Pass(bucket, Chunk(record), emit)
 }
 
 // Chunk returns a chunk of one record, the parts of which are given.
@@ -115,7 +115,7 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 		chunk = nil
 	}
 	if len(chunk)+n > ChunkSize && len(chunk) > 0 {
-		p.emit(bucket, chunk, emit)
+		p.Pass(bucket, chunk, emit)
 		fresh := make([]byte, 0, max(ChunkSize, n))
 		p.held += cap(fresh) - cap(chunk)
 		return fresh
@@ -126,7 +126,8 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 	return grown
 }
 
-func (p *Packer) emit(bucket uint32, chunk []byte, emit Emit) {
+// Pass passes on a chunk as it is. It may be of any form that does not begin with ten bytes 255.
+func (p *Packer) Pass(bucket uint32, chunk []byte, emit Emit) {
 	if p.over != nil {
 		p.over.take(bucket, chunk, emit)
 	} else {
@@ -148,7 +149,7 @@ func (p *Packer) Flush(emit Emit) error {
 func (p *Packer) flush(emit Emit) {
 	for bucket, chunk := range p.chunks {
 		if len(chunk) > 0 {
-			p.emit(uint32(bucket), slices.Clip(chunk), emit)
+			p.Pass(uint32(bucket), slices.Clip(chunk), emit)
 		}
 		p.chunks[bucket] = nil
 	}
@@ -159,7 +160,7 @@ func (p *Packer) flush(emit Emit) {
 // chunk. Records fails if the chunk does not consist of whole records. The chunk may be a reference
 // to a file: see [Overflow].
 func Records(chunk []byte, f func(record []byte) error) error {
-	chunk, err := resolve(chunk)
+	chunk, err := Resolve(chunk)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 const DefaultLimit = 256 << 20
 
 // Sorter sorts the records of a bucket by their bytes, in bounded memory whatever the bucket's
-// size. Records beyond Limit are sorted in runs in temporary files, which are merged when they
-// become many and when they are read. The zero value is ready to use; the caller must Close it. It is not safe for concurrent use.
+// size. Records beyond Limit are sorted in runs in temporary files, which are merged when they are
+// read: an open file and 256 KiB each. The zero value is ready to use; the caller must Close it. It is not safe for concurrent use.
 type Sorter struct {
 	Limit int    // bytes of records and index held in memory; 0 means DefaultLimit
 	Dir   string // folder for temporary files; "" means os.TempDir
@@ -45,7 +45,7 @@ func Sort(limit int, dir string, chunks func(*[]byte) bool, body func(*Sorter) e
 // Add adds the records of a chunk, which may be a reference to a file: see [Overflow]. All calls
 // come before the first of Each. The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
-	chunk, err := resolve(chunk)
+	chunk, err := Resolve(chunk)
 	if err != nil {
 		return err
 	}
@@ -109,50 +109,22 @@ func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0]
 // Spilled reports whether temporary files are in use.
 func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
 
-// mergeRuns is the number of runs at which they are merged to one. Reading a run takes 256 KiB and
-// an open file.
-const mergeRuns = 64
-
-// spill writes the records in memory as a sorted run. Runs of equal rank are merged when there are
-// mergeRuns of them.
+// spill writes the records in memory as a sorted run.
 func (s *Sorter) spill() error {
 	s.sortHeld()
-	if err := s.write(0, s.eachHeld); err != nil {
-		return err
-	}
-	s.forget()
-	for {
-		n := len(s.runs)
-		if n < mergeRuns || s.runs[n-mergeRuns].rank != s.runs[n-1].rank {
-			return nil
-		}
-		merged := s.runs[n-mergeRuns:]
-		rank := merged[0].rank + 1
-		s.runs = s.runs[: n-len(merged) : n-len(merged)]
-		err := s.write(rank, func(f func([]byte) error) error { return merge(merged, f) })
-		for _, r := range merged {
-			err = cmp.Or(err, r.file.Close())
-		}
-		if err != nil {
-			return fault("spilling a bucket", err)
-		}
-	}
-}
-
-// write writes records, already sorted, as a run.
-func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
 	f, err := tempFile(s.Dir, "minsep-sort-*")
 	if err != nil {
 		return err
 	}
-	s.runs = append(s.runs, &run{file: f, rank: rank})
+	s.runs = append(s.runs, &run{file: f})
 	w := bufio.NewWriterSize(f, 1<<20)
 	var length [binary.MaxVarintLen64]byte
-	err = each(func(record []byte) error {
+	err = s.eachHeld(func(record []byte) error {
 		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
 		_, err := w.Write(record)
 		return err
 	})
+	s.forget()
 	return fault("spilling a bucket", cmp.Or(err, w.Flush()))
 }
 
@@ -248,7 +220,6 @@ func (s *Sorter) Close() error {
 // run is a sorted temporary file, read from the start.
 type run struct {
 	file   *os.File
-	rank   int // number of times its records have been merged
 	r      *bufio.Reader
 	record []byte
 }

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"minsep/internal/adopt"
 	"minsep/internal/graphio"
-	"minsep/internal/leave"
 	"minsep/internal/manifest"
 	"minsep/internal/ondisk"
 	"minsep/internal/ownergraph"
@@ -17,7 +17,6 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/internal/transforms/contribution"
 	"minsep/internal/transforms/manifestio"
 	"minsep/internal/transforms/progress"
 	"minsep/transforms"
@@ -122,7 +121,7 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 	return result, err
 }
 
-// bound bounds the graph, in this process or by a job, and returns the index of the table.
+// bound bounds the graph, and returns the index of the table.
 func (b Bound) bound(
 	ctx context.Context,
 	w *work,
@@ -141,70 +140,12 @@ func (b Bound) bound(
 		return index, summary, err
 	}
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
-	if b.isInProcess(w.jobs.runner) {
-		// The key breaks ties between examples. The parameters' digest is a part of it, so that another
-		// bound under the same run id has another order.
-		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
-		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
-	} else {
-		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, dir)
-	}
+	index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, dir)
 	if err != nil {
 		return index, summary, err
 	}
 	index.Facts, err = json.Marshal(summary)
 	return index, summary, err
-}
-
-// isInProcess reports whether this process bounds the graph, without a job.
-func (b Bound) isInProcess(runner string) bool {
-	return runner == DefaultRunner && b.Buckets == 0
-}
-
-// inProcess bounds the graph in the memory of this process, and a large graph through temporary
-// files. That takes a fraction of the time and memory of a job on [DefaultRunner], and leaves the
-// same bytes.
-func (b Bound) inProcess(
-	ctx context.Context,
-	w *work,
-	source *graphio.Source,
-	key stream.Key,
-	dir string,
-) ([]manifest.File, ownergraph.Summary, error) {
-	bounder := &ondisk.Bounder{
-		Bound:    b.Bound,
-		Key:      key,
-		Examples: source.ExampleType,
-		Owners:   source.OwnerType,
-		InMemory: b.EdgesInMemory,
-		Dir:      w.jobs.workDir,
-		Progress: progress.Enter,
-	}
-	// Sorting in memory does not look at the context: an interrupt ends the wait, and not the sort.
-	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
-		defer bounder.Close()
-		if err := manifestio.EachEdges(ctx, source, bounder.Add); err != nil {
-			return nil, err
-		}
-		bounded, err := bounder.Bounded(ctx)
-		if err == nil {
-			w.warnOdd(ctx, source, bounded.Summary, bounded.Graph)
-		}
-		return bounded, err
-	})
-	if err != nil {
-		return nil, ownergraph.Summary{}, err
-	}
-	where := "in memory"
-	if bounder.Spilled() {
-		where = "through files"
-	}
-	progress.Enter("", "", 0, 0)
-	files, err := manifestio.WriteTable(ctx, dir, bounded, contribution.DefaultRowsPerPart)
-	if err == nil {
-		w.jobs.log.Info("bounded "+where, "edges", bounded.Summary.Edges)
-	}
-	return files, bounded.Summary, err
 }
 
 // byJob bounds the graph by a Beam job.
@@ -224,6 +165,11 @@ func (b Bound) byJob(
 		return nil, summary, err
 	}
 	defer removeShared()
+	const bytesPerEdge = 16 // of integers
+	bundleBytes := int64(0) // by default
+	if w.jobs.runner == DefaultRunner {
+		bundleBytes = cmp.Or(b.EdgesInMemory, ondisk.DefaultInMemory) * bytesPerEdge
+	}
 	p, s := beam.NewPipelineWithRoot()
 	training := adopt.Training(w.path, key, run).(*transforms.Training)
 	limits := transforms.Limits{
@@ -232,7 +178,8 @@ func (b Bound) byJob(
 		MaxNeighborhood:     b.MaxNeighborhood,
 		Pools:               b.Pools,
 		Random:              b.Order == ownergraph.Random,
-		Buckets:             b.Buckets,
+		EdgesInMemory:       b.EdgesInMemory,
+		BundleBytes:         bundleBytes,
 		TempDir:             w.jobs.workDir,
 		SharedDir:           shared,
 	}
@@ -246,6 +193,7 @@ func (b Bound) byJob(
 	}
 	manifestio.Collect(s, dir, collectedFiles, written)
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, examples.Summary))
+	manifestio.Collect(s, dir, collectedOddIDs, examples.OddIDs)
 	if err := w.jobs.run(ctx, p); err != nil {
 		return nil, summary, err
 	}
@@ -260,10 +208,21 @@ func (b Bound) byJob(
 		collectedSummary,
 		func(line []byte) error { return json.Unmarshal(line, &summary) },
 	)
-	if err == nil {
-		w.warnOdd(ctx, source, summary, nil)
+	if err != nil {
+		return nil, summary, err
+	}
+	var oddIDs []string
+	err = manifestio.Collected(dir, collectedOddIDs, func(line []byte) error {
+		oddIDs = append(oddIDs, string(line))
+		return nil
+	})
+	for _, odd := range source.Warnings(ctx, summary, oddIDs) {
+		w.jobs.log.Warn(odd.Error())
 	}
 	return files, summary, err
 }
 
-const collectedSummary = "collected-summary.json"
+const (
+	collectedSummary = "collected-summary.json"
+	collectedOddIDs  = "collected-odd-ids.json"
+)

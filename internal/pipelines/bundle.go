@@ -16,9 +16,9 @@ import (
 func (e engine) holdsBundles() bool { return e.portable() }
 
 // sharedDir makes a folder in the stage's folder, through which DoFns pass chunks that are too much
-// for a bundle, if the runner keeps bundles. remove removes it.
+// for a bundle, if the runner keeps bundles, or for the memory of this process. remove removes it.
 func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
-	if !e.holdsBundles() {
+	if !e.holdsBundles() && e.runner != DefaultRunner {
 		return "", func() error { return nil }, nil
 	}
 	shared = store.Join(dir, "shared")

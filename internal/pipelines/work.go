@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
-	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
@@ -165,13 +163,6 @@ func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage
 		}
 		return err
 	})
-}
-
-// warnOdd logs what is odd about a graph: see [graphio.Source.Warnings].
-func (w *work) warnOdd(ctx context.Context, source *graphio.Source, s ownergraph.Summary, g *ownergraph.Graph) {
-	for _, odd := range source.Warnings(ctx, s, g) {
-		w.jobs.log.Warn(odd.Error())
-	}
 }
 
 // writeNoise writes the recipe and the noise, and returns the index.

@@ -23,7 +23,7 @@ func Load(
 	if graph, err = source.Load(ctx); err != nil {
 		return nil, nil, err
 	}
-	for _, odd := range source.Warnings(ctx, graph.Given(), graph) {
+	for _, odd := range source.Warnings(ctx, graph.Given(), graph.OddIDs()) {
 		warning = errors.Join(warning, odd)
 	}
 	return graph, warning, nil

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"errors"
+	"math"
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
@@ -18,21 +19,14 @@ type Bound struct {
 
 	// The fields below do not change the result.
 
-	Buckets int `flag:"buckets" help:"run a Beam job on the direct runner too; its shuffles have this many buckets (default: no job on the direct runner; on other runners, by the size of the graph); does not change the result"`
-
-	// EdgesInMemory is the number of edges that a process holds in memory where it bounds the graph
-	// without a job, and beyond which they go through temporary files; 0 for
-	// ondisk.DefaultInMemory.
-	EdgesInMemory int64 `flag:"edges-in-memory" help:"on the direct runner: hold at most this many edges in memory, at 45 bytes each; a larger graph goes through files in --work-dir; does not change the result"`
+	// EdgesInMemory is the number of edges that are held in memory, and beyond which they go through
+	// temporary files; 0 for ondisk.DefaultInMemory.
+	EdgesInMemory int64 `flag:"edges-in-memory" help:"hold at most this many edges in memory, at 70 bytes each; a larger graph goes through files in --work-dir and in the run directory; does not change the result"`
 
 	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
 	// is a fault. "" for any.
 	Stamp string
 }
-
-// maxBuckets is the largest number of buckets of a shuffle: the transforms number them in three
-// bytes (package packed, which this package does not import). Each takes memory.
-const maxBuckets = 1 << 24
 
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error {
@@ -41,12 +35,11 @@ func (b Bound) Validate() error {
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
 	c.Requiref(
-		b.Buckets >= 0 && b.Buckets <= maxBuckets,
-		"buckets",
-		b.Buckets,
-		"must be 1 to %d", maxBuckets,
+		b.EdgesInMemory >= 0 && b.EdgesInMemory <= math.MaxUint32,
+		"edges in memory",
+		b.EdgesInMemory,
+		"must be 0 to %d", uint32(math.MaxUint32),
 	)
-	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()
 }
 

@@ -43,6 +43,10 @@ type FormResult struct {
 	Shards            int           `json:"shards"`                      // of the files, at least 1
 }
 
+// maxBuckets is the largest number of buckets of a shuffle: the transforms number them in three
+// bytes (package packed, which this package does not import). Each takes memory.
+const maxBuckets = 1 << 24
+
 // Validate reports every fault that can be seen without the examples.
 func (f Form) Validate() error {
 	c := param.Checker{}

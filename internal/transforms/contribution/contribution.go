@@ -2,37 +2,47 @@
 //
 // # Behavior
 //
-// [Bound] gives the same result, bit for bit, as the sequential greedy pass of
-// [ownergraph.Bound], for any number of buckets and workers, order of the edges, and retries.
-//
-// Examples get numbers in the order of their ids: a bucket is a range of ids, which a sample divides,
-// and a number is the bucket and the place in it. The turn of an example in the sequential pass is
-// the class of its owners, where examples with the fewest owners come first, then its priority and
-// its number. Owners get numbers too. What costs most, reading, sorting and writing ids, is done by
-// all workers.
-//
-// A small graph goes to one worker as it is, which bounds it in memory. The pipeline counts the bytes
-// of the edges itself.
-//
-// Of a larger one, one worker gets the turn and the owner's number of each edge, 23 bytes, and decides about all
-// examples with the code of the reference: the pass, copies, neighbourhoods, pools and the summary.
-// It sorts through files, and holds the examples that it keeps, see decideFn.
+// The greedy pass of [ownergraph.Bound] takes one example after the other, so one worker bounds the
+// graph: in memory, or a large one through files, see package ondisk. All workers read the edges,
+// encode them and, behind this package, write the rows.
 //
 // # Determinism
 //
-// Every bucket is sorted before it is read, so nothing depends on the order in which a runner
-// delivers. Counts are elements, not metrics, so a retried bundle is counted once.
+// The worker sorts the edges, so nothing depends on the order in which a runner delivers.
 package contribution
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/leave"
+	"minsep/internal/ondisk"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/internal/transforms/keyref"
+	"minsep/internal/transforms/progress"
+)
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[gatherFn]())
+	beam.RegisterDoFn(reflect.TypeFor[boundFn]())
+	register.Iter1[[]byte]()
+	register.Emitter1[[]byte]()
+	register.Emitter1[string]()
+	register.Emitter2[uint32, []byte]()
+}
+
+var (
+	edgesHeld       = progress.New("edges held")
+	examplesDecided = progress.New("examples decided")
 )
 
 // ParamError is a parameter with a value that breaks a rule.
@@ -47,13 +57,10 @@ type Config struct {
 
 	// The result does not depend on the fields below.
 
-	Edges       int64           // about how many edges there are; 0 means ten million
-	Buckets     int             // of each shuffle, also for a small graph; 0 for as many as Edges calls for
-	Small       int64           // bytes of edges that one worker bounds without a shuffle, unless Buckets is given; 0 means 2^29
-	SortMemory  int             // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
-	RowsPerPart int             // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
-	TempDir     string          // of those files on each worker; empty for the system's
-	Overflow    packed.Overflow // for output too large for one bundle, in a folder that every worker reads and writes; none: all goes through the runner
+	EdgesInMemory int64           // that the worker holds in memory; more go through files; 0 means [ondisk.DefaultInMemory]
+	RowsPerPart   int             // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
+	TempDir       string          // of those files; empty for the system's
+	Overflow      packed.Overflow // for output too large for one bundle, in a folder that every worker reads and writes; none: all goes through the runner
 }
 
 // DefaultRowsPerPart is the number of rows in every part of the result but the last.
@@ -76,36 +83,10 @@ func (c Config) Validate() error {
 		c.Owners,
 		"must be int64, string or bytes",
 	)
-	check.Requiref(
-		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
-		"buckets",
-		c.Buckets,
-		"must be from 0 to %d", packed.MaxBuckets,
-	)
-	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
-	check.Require(c.Small >= 0, "small graph", c.Small, "must have at least 0 bytes")
-	check.AtLeast("sort memory", c.SortMemory, 0)
+	check.Require(c.EdgesInMemory >= 0, "edges in memory", c.EdgesInMemory, "must be at least 0")
 	check.Require(c.Overflow.After >= 0, "overflow", c.Overflow.After, "must begin after at least 0 bytes")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
-}
-
-const (
-	edgeBytes    = 32 // of an edge in its largest shuffle, about
-	defaultEdges = 10_000_000
-)
-
-// withDefaults returns c with its defaults, as the DoFns carry it.
-func (c Config) withDefaults() Config {
-	if c.Buckets == 0 {
-		c.Small = cmp.Or(c.Small, smallGraph)
-	} else {
-		c.Small = 0
-	}
-	c.Edges = cmp.Or(c.Edges, defaultEdges)
-	c.Buckets = cmp.Or(c.Buckets, packed.Buckets(c.Edges*edgeBytes))
-	c.RowsPerPart = cmp.Or(c.RowsPerPart, DefaultRowsPerPart)
-	return c
 }
 
 // Result is a bounded graph.
@@ -117,6 +98,8 @@ type Result struct {
 	Rows beam.PCollection
 	// Summary is one element, []byte: an [ownergraph.Summary] as JSON.
 	Summary beam.PCollection
+	// OddIDs are the strings of [ownergraph.Graph.OddIDs].
+	OddIDs beam.PCollection
 }
 
 // Bound bounds the graph with these edges, a PCollection<[]byte>: each element is an encoded
@@ -127,28 +110,131 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 		return Result{}, err
 	}
 	s = s.Scope("contribution.Bound")
-	c = c.withDefaults()
-	sample := beam.ParDo(s, &sampleFn{Config: c}, edges)
-	scattered, together := beam.ParDo2(s, &scatterFn{Config: c}, edges, beam.SideInput{Input: sample})
-	aloneRows, aloneSummary := beam.ParDo2(s, &aloneFn{Config: c}, beam.GroupByKey(s.Scope("alone"), together))
-	byExample := beam.GroupByKey(s.Scope("by example"), scattered)
-	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Config: c}, byExample)
-	byOwner := beam.GroupByKey(s.Scope("by owner"), toOwners)
-	ownerships, counts := beam.ParDo2(s, &ownerFn{Config: c}, byOwner)
-	all := beam.Flatten(s, ownerships, beam.ParDo(s, &nobodyFn{}, beam.Impulse(s)))
-	decisions, firstRows, summary := beam.ParDo3(
-		s,
-		&decideFn{Config: c},
-		beam.GroupByKey(s.Scope("decide"), all),
-		beam.SideInput{Input: counts},
-		beam.SideInput{Input: duplicates},
-		beam.SideInput{Input: sample},
-	)
-	decided := beam.CoGroupByKey(s.Scope("decisions"), examples, decisions, firstRows)
-	rows := beam.ParDo(s, &rowsFn{Config: c}, decided)
-	return Result{
-		Rows: beam.Flatten(s.Scope("rows"), rows, aloneRows),
-		// Prism may take a flattened collection that becomes a side input for an empty one.
-		Summary: beam.ParDo(s, oneOf, beam.Impulse(s.Scope("summary")), beam.SideInput{Input: summary}, beam.SideInput{Input: aloneSummary}),
-	}, nil
+	c.RowsPerPart = cmp.Or(c.RowsPerPart, DefaultRowsPerPart)
+	// An element without edges makes sure that a graph without any is bounded too.
+	none, err := new(ownergraph.Edges).AppendBinary(nil)
+	if err != nil {
+		return Result{}, err
+	}
+	all := beam.Flatten(s, edges, beam.CreateList(s, [][]byte{none}))
+	gathered := beam.ParDo(s, &gatherFn{Overflow: c.Overflow}, all)
+	rows, summary, odd := beam.ParDo3(s, &boundFn{Config: c}, beam.GroupByKey(s, gathered))
+	return Result{rows, summary, odd}, nil
+}
+
+// gatherFn sends all edges to one worker. With a folder for them, a bundle passes on a chunk, or so
+// many bytes as the configuration says, and puts the rest into files: a runner may hold all chunks of
+// a key as one record, which in Flink ends at 2 GB.
+type gatherFn struct {
+	Overflow packed.Overflow
+
+	packer *packed.Packer
+}
+
+func (f *gatherFn) StartBundle(packed.Emit) {
+	o := f.Overflow
+	o.After = cmp.Or(o.After, packed.ChunkSize)
+	f.packer = packed.NewPacker(0).Over(o)
+}
+
+func (f *gatherFn) ProcessElement(edges []byte, emit func(uint32, []byte)) {
+	f.packer.Pass(0, edges, emit)
+}
+
+func (f *gatherFn) FinishBundle(emit packed.Emit) error { return f.packer.Flush(emit) }
+
+// boundFn bounds the graph.
+type boundFn struct{ Config Config }
+
+func (f *boundFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	chunks func(*[]byte) bool,
+	rows packed.Emit,
+	summary func([]byte),
+	odd func(string),
+) error {
+	key, err := f.Config.Key.Key(ctx, ownergraph.PriorityPurpose)
+	if err != nil {
+		return err
+	}
+	bounder := &ondisk.Bounder{
+		Bound:    f.Config.Bound,
+		Key:      key,
+		Examples: f.Config.Examples,
+		Owners:   f.Config.Owners,
+		InMemory: f.Config.EdgesInMemory,
+		Dir:      f.Config.TempDir,
+		Progress: progress.Enter,
+	}
+	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
+		if err := f.add(ctx, bounder, chunk); err != nil {
+			return errors.Join(err, bounder.Close())
+		}
+	}
+	// Sorting in memory does not look at the context: an interrupt ends the wait, and not the sort.
+	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
+		defer bounder.Close()
+		return bounder.Bounded(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	progress.Enter("", "", 0, 0)
+	examplesDecided.Add(ctx, int(bounded.Summary.Examples))
+	for _, text := range bounded.Graph.OddIDs() {
+		odd(text)
+	}
+	if err := f.emit(ctx, bounded, rows); err != nil {
+		return err
+	}
+	b, err := json.Marshal(bounded.Summary)
+	summary(b)
+	return err
+}
+
+// add gives the bounder the batches of edges in a chunk, which may be a reference to a file.
+func (f *boundFn) add(ctx context.Context, to *ondisk.Bounder, chunk []byte) error {
+	var edges ownergraph.Edges
+	chunk, err := packed.Resolve(chunk)
+	for err == nil && len(chunk) > 0 {
+		if chunk, err = edges.Decode(chunk); err != nil {
+			return err
+		}
+		if edges.Len() == 0 { // and no id types to compare
+			continue
+		}
+		if edges.Examples.Type != f.Config.Examples || edges.Owners.Type != f.Config.Owners {
+			return fmt.Errorf("conflicting id types: edges of %v and %v ids among edges of %v and %v ids",
+				edges.Examples.Type, edges.Owners.Type, f.Config.Examples, f.Config.Owners)
+		}
+		edgesHeld.Add(ctx, edges.Len())
+		err = cmp.Or(to.Add(&edges), ctx.Err())
+	}
+	return err
+}
+
+// emittedRows is the number of rows that are emitted together: about a chunk of integers.
+const emittedRows = 1 << 11
+
+// emit emits the rows, each run of them in one part of the table.
+func (f *boundFn) emit(ctx context.Context, bounded *ownergraph.Bounded, emit packed.Emit) error {
+	packer := packed.NewPacker(0).Over(f.Config.Overflow)
+	perPart := int64(f.Config.RowsPerPart)
+	var run ownergraph.Rows
+	var record []byte
+	example := 0
+	for row := int64(0); row < bounded.Summary.Kept; row += int64(run.Len()) {
+		run.Reset(row, f.Config.Examples, f.Config.Owners)
+		example = bounded.AppendRows(&run, example, int(min(emittedRows, perPart-row%perPart)))
+		var err error
+		if record, err = run.AppendBinary(record[:0]); err != nil {
+			return err
+		}
+		packer.AddAlone(uint32(row/perPart), record, emit)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return packer.Flush(emit)
 }

@@ -205,10 +205,11 @@ func TestBoundEqualsReference(t *testing.T) {
 			MaxNeighborhood:     rapid.SampledFrom([]int{0, 0, 1, 3, 6}).Draw(t, "k_e"),
 			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
 		}
-		c.Buckets = rapid.SampledFrom([]int{0, 1, 2, 5, 16, 64}).Draw(t, "buckets")
-		c.Small = rapid.SampledFrom([]int64{0, 1000}).Draw(t, "bytes of a small graph")
+		if rapid.IntRange(0, 3).Draw(t, "for rotation") == 0 {
+			c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 1, Order: c.Bound.Order, Pools: rapid.IntRange(1, 9).Draw(t, "pools")}
+		}
+		c.EdgesInMemory = rapid.SampledFrom([]int64{0, 1, 70}).Draw(t, "edges in memory")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
-		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
 		c.Overflow.Dir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 40).Draw(t, "owners"), rapid.IntRange(0, 200).Draw(t, "edges"))
@@ -216,36 +217,25 @@ func TestBoundEqualsReference(t *testing.T) {
 	})
 }
 
-// TestAlone: one worker bounds with pools, on Prism, and a graph without edges.
-func TestAlone(t *testing.T) {
-	c, key := newConfig(t)
-	c.RowsPerPart = 30
-	e := graph(rand.New(rand.NewPCG(1, 0)), c.Examples, c.Owners, 50, 30, 120)
-	same(t, prism.Execute, c, key, e, encode(t, e, 40))
-	c.Bound.Pools = 3
-	same(t, direct.Execute, c, key, e, encode(t, e, 40))
-	c.Bound.Pools = 0
-	same(t, direct.Execute, c, key, new(ownergraph.Edges), nil)
-}
-
-// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in
-// order.
+// TestPrism runs a few of the same on another runner, and a graph without edges.
 func TestPrism(t *testing.T) {
 	c, key := newConfig(t)
-	rng := rand.New(rand.NewPCG(1, 1))
-	for _, d := range []bool{false, true} {
-		c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 3, Duplicates: d, MaxNeighborhood: 9}
-		c.Owners, c.Buckets = ownergraph.String, 7
-		e := graph(rng, c.Examples, c.Owners, 300, 150, 900)
+	c.Owners, c.RowsPerPart, c.Overflow.Dir = ownergraph.String, 30, t.TempDir()
+	e := graph(rand.New(rand.NewPCG(1, 1)), c.Examples, c.Owners, 300, 150, 900)
+	for _, inMemory := range []int64{0, 100} {
+		c.Bound, c.EdgesInMemory = ownergraph.Bound{MaxExamplesPerOwner: 3, Duplicates: true, MaxNeighborhood: 9}, inMemory
 		same(t, prism.Execute, c, key, e, encode(t, e, 100))
+		c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: 3}
+		same(t, prism.Execute, c, key, e, encode(t, e, 100))
+		same(t, prism.Execute, c, key, &ownergraph.Edges{Owners: ownergraph.IDs{Type: c.Owners}}, nil)
 	}
 }
 
 // TestHotOwnerAndWideExample bounds one owner of 20,000 examples and one example of 20,000 owners,
-// which neither buckets nor the memory for sorting hold.
+// in memory and through files.
 func TestHotOwnerAndWideExample(t *testing.T) {
 	c, key := newConfig(t)
-	c.Examples, c.Owners, c.Buckets, c.SortMemory = ownergraph.String, ownergraph.String, 3, 100_000
+	c.Examples, c.Owners, c.EdgesInMemory = ownergraph.String, ownergraph.String, 10_000
 	var e ownergraph.Edges
 	e.Reset(c.Examples, c.Owners)
 	add := func(example, owner string) {
@@ -270,11 +260,11 @@ func TestHotOwnerAndWideExample(t *testing.T) {
 	}
 }
 
-// TestOverflow has every chunk of rows go through a file, in more parts than buckets.
+// TestOverflow has every chunk of edges and of rows go through a file.
 func TestOverflow(t *testing.T) {
 	for _, b := range []ownergraph.Bound{{MaxExamplesPerOwner: 2}, {MaxExamplesPerOwner: 1, Pools: 3}} {
 		c, key := newConfig(t)
-		c.Bound, c.Buckets, c.RowsPerPart = b, 2, 50
+		c.Bound, c.RowsPerPart = b, 50
 		e := graph(rand.New(rand.NewPCG(5, 2)), c.Examples, c.Owners, 2000, 1200, 4000)
 		same(t, direct.Execute, c, key, e, encode(t, e, 128))
 		whole := sink.passed
@@ -300,7 +290,7 @@ func TestEquivalentInputs(t *testing.T) {
 	chunks := encode(t, e, 77)
 	chunks = append(chunks, chunks...)
 	rng.Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
-	c.Buckets, c.Edges, c.SortMemory, c.RowsPerPart = 64, 1<<40, 5000, 13
+	c.EdgesInMemory, c.RowsPerPart = 100, 13
 	rows, twice, err := bound(direct.Execute, c, chunks)
 	if err != nil {
 		t.Fatal(err)
@@ -318,10 +308,10 @@ func TestEquivalentInputs(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bad := contribution.Config{Examples: 9, Buckets: -1}
+	bad := contribution.Config{Examples: 9, EdgesInMemory: -1}
 	p, s := beam.NewPipelineWithRoot()
 	_, err := contribution.Bound(s, bad, beam.CreateList(s, [][]byte{{0}}))
-	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "buckets -1"} {
+	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "edges in memory -1"} {
 		must.Fail(t, "", want)(err)
 	}
 	var pe *contribution.ParamError

@@ -28,8 +28,10 @@ func (a *assembly[R]) add(b []byte) error {
 		return errChunk
 	case kind(b[0]) == named:
 		var n ownergraph.Edges
-		if err := n.UnmarshalBinary(b[1:]); err != nil {
+		if rest, err := n.Decode(b[1:]); err != nil {
 			return err
+		} else if len(rest) > 0 {
+			return errChunk
 		}
 		if n.Examples.Type != a.ids {
 			return fmt.Errorf("ids of the table are of type %v, the configuration says %v", n.Examples.Type, a.ids)

@@ -80,76 +80,26 @@ func (f *writeBoundedFn) ProcessElement(
 		return err
 	}
 	var rows ownergraph.Rows
-	file, err := f.write(ctx, int(part), func(use func(*ownergraph.Rows) error) error {
-		return sorted.Each(func(record []byte) error {
-			if err := rows.UnmarshalBinary(record[8:]); err != nil {
-				return err
-			}
-			return use(&rows)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	return EmitFiles([]manifest.File{file}, emit)
-}
-
-// write writes a part. each calls its argument with the part's rows in order.
-func (f *writeBoundedFn) write(
-	ctx context.Context,
-	part int,
-	each func(use func(*ownergraph.Rows) error) error,
-) (manifest.File, error) {
-	return manifest.WriteFile(
+	file, err := manifest.WriteFile(
 		f.Dir,
-		manifest.BoundedPartName(part),
+		manifest.BoundedPartName(int(part)),
 		fs.FileMode(f.Mode),
 		func(out io.Writer) error {
 			w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
-			err := each(func(rows *ownergraph.Rows) error {
+			err := sorted.Each(func(record []byte) error {
+				if err := rows.UnmarshalBinary(record[8:]); err != nil {
+					return err
+				}
 				rowsWritten.Add(ctx, rows.Len())
-				return cmp.Or(w.Write(rows), ctx.Err())
+				return cmp.Or(w.Write(&rows), ctx.Err())
 			})
 			return cmp.Or(err, w.Close())
 		},
 	)
-}
-
-// WriteTable writes a graph that was bounded in memory to dir. It writes the same bytes as
-// [WriteBounded] for parts of rowsPerPart rows.
-func WriteTable(
-	ctx context.Context,
-	dir string,
-	bounded *ownergraph.Bounded,
-	rowsPerPart int,
-) (files []manifest.File, err error) {
-	f := &writeBoundedFn{
-		Dir:     dir,
-		Example: bounded.Graph.Examples.Type,
-		Owner:   bounded.Graph.Owners.Type,
-		Mode:    uint32(manifest.PublicFile),
-		Pools:   bounded.Pools != nil,
+	if err != nil {
+		return err
 	}
-	row, example := int64(0), 0
-	for part := 0; row < bounded.Summary.Kept; part++ {
-		end := min(row+int64(rowsPerPart), bounded.Summary.Kept)
-		file, err := f.write(ctx, part, func(use func(*ownergraph.Rows) error) error {
-			var rows ownergraph.Rows
-			for ; row < end; row += int64(rows.Len()) {
-				rows.Reset(row, f.Example, f.Owner)
-				example = bounded.AppendRows(&rows, example, int(min(chunkRows, end-row)))
-				if err := use(&rows); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	return files, nil
+	return EmitFiles([]manifest.File{file}, emit)
 }
 
 // sortChunks orders the records of chunks by their first row: a record of the sorter is that, 8

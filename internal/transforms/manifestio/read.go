@@ -81,8 +81,10 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 		return fmt.Errorf("unit of work: %w", err)
 	}
 	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
-		countBatch(ctx, b)
-		if b.Len() == 0 {
+		if b.Ownerless > 0 {
+			ownerlessRead.Add(ctx, int(b.Ownerless))
+		}
+		if edgesRead.Add(ctx, b.Len()); b.Len() == 0 {
 			return nil
 		}
 		chunk, err := b.OwnEdges().AppendBinary(nil)
@@ -90,23 +92,6 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 			emit(chunk)
 		}
 		return err
-	})
-}
-
-// countBatch counts the edges of a batch.
-func countBatch(ctx context.Context, b *graphio.Batch) {
-	if b.Ownerless > 0 {
-		ownerlessRead.Add(ctx, int(b.Ownerless))
-	}
-	edgesRead.Add(ctx, b.Len())
-}
-
-// EachEdges reads a graph in this process, as [graphio.Source.Each] does. It counts the edges, and
-// calls take with the edges of every batch.
-func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergraph.Edges) error) error {
-	return source.Each(ctx, countedFS{}, func(b *graphio.Batch) error {
-		countBatch(ctx, b)
-		return take(b.OwnEdges())
 	})
 }
 

@@ -1,8 +1,0 @@
-package contribution
-
-import "minsep/internal/transforms/progress"
-
-var (
-	edgesRead       = progress.New("edges sorted")
-	examplesDecided = progress.New("examples decided")
-)
