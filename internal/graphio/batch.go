@@ -35,7 +35,7 @@ type batcher struct {
 	// there until countFrom.
 	before int64
 
-	folder ownergraph.IDs // the id that the folder's name says, if it says one
+	folder ownergraph.IDs // the owner that the folder's name says, if it says one
 	row    int64          // number of the next row, with row ids
 	joined joinedScan
 	values []value // the owners of a record
@@ -63,23 +63,17 @@ func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) err
 	return b
 }
 
-// takeFolder reads the id in the name of the folder.
+// takeFolder reads the owner in the name of the folder.
 func (b *batcher) takeFolder() *Fault {
 	s := b.split
-	for _, c := range []struct {
-		value string
-		t     ownergraph.IDType
-		asIs  bool
-	}{{s.FolderExample, s.ExampleType, s.ExampleAsIs}, {s.FolderOwner, s.OwnerType, s.OwnerAsIs}} {
-		if c.value == "" {
-			continue
-		}
-		b.folder.Reset(c.t)
-		if k := appendText(&b.folder, []byte(c.value), c.asIs); k != fits {
-			return &Fault{Found: "in the folder's name, " + k.String(), Rule: k.rule(c.t)}
-		}
+	if s.FolderOwner == "" {
+		return nil
 	}
-	if s.FolderOwner == "" || s.OwnerSeparator == NoSeparator || s.OwnerType != ownergraph.String {
+	b.folder.Reset(s.OwnerType)
+	if k := appendText(&b.folder, []byte(s.FolderOwner), s.OwnerAsIs); k != fits {
+		return &Fault{Found: "in the folder's name, " + k.String(), Rule: k.rule(s.OwnerType)}
+	}
+	if s.OwnerSeparator == NoSeparator || s.OwnerType != ownergraph.String {
 		return nil
 	}
 	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, value{text: owner})) > 1 {
@@ -91,12 +85,8 @@ func (b *batcher) takeFolder() *Fault {
 	return nil
 }
 
-// appendAbsent adds the id of the next row, whose example is in no column of the file.
-func (b *batcher) appendAbsent(dst *ownergraph.IDs) {
-	if !b.split.RowIDs {
-		dst.AppendFrom(&b.folder, 0)
-		return
-	}
+// appendRowID adds the number of the next row.
+func (b *batcher) appendRowID(dst *ownergraph.IDs) {
 	dst.AppendInt(b.row)
 	b.row++
 }
@@ -133,14 +123,10 @@ func (b *batcher) flush() error {
 	return err
 }
 
-// compareFolder holds the ids of a column that the folder's name gives too against the name.
+// compareFolder holds the owners of a file against the folder's name, if both have them.
 func (b *batcher) compareFolder() error {
-	column := &b.Owners
-	if b.split.FolderExample != "" {
-		column = &b.Examples
-	}
-	for i := range column.Len() {
-		if b.split.InBoth && column.Compare(i, &b.folder, 0) != 0 {
+	for i := range b.Owners.Len() {
+		if b.split.InBoth && b.Owners.Compare(i, &b.folder, 0) != 0 {
 			return b.fault(
 				&Fault{
 					Found: "another id in the file than in the folder's name",
@@ -162,13 +148,10 @@ func (b *batcher) fault(f *Fault) error {
 	return nil
 }
 
-// weigh returns the number of units of the batch. The id in the name of a folder is not counted:
+// weigh returns the number of units of the batch. The owner in the name of a folder is not counted:
 // the file does not store it.
 func (b *batcher) weigh() {
-	text := 0
-	if !b.split.lacksExamples() {
-		text += b.Examples.TextBytes()
-	}
+	text := b.Examples.TextBytes()
 	if b.split.FolderOwner == "" {
 		text += b.Owners.TextBytes()
 	}
@@ -193,8 +176,8 @@ func (b *batcher) appendRow(example value, owners []value, place func(column int
 		f.Found, f.Rule = "an example without owners", ownerlessRule
 		return f
 	}
-	if s.lacksExamples() {
-		b.appendAbsent(&b.Examples)
+	if s.RowIDs {
+		b.appendRowID(&b.Examples)
 	} else if f := b.appendValue(0, example, place); f != nil {
 		return f
 	}

@@ -68,18 +68,6 @@ func TestHiveFolders(t *testing.T) {
 	}
 }
 
-// TestHiveExamples: the folder may say the example, and the file its owners.
-func TestHiveExamples(t *testing.T) {
-	list := string(formats["list.parquet"](graph{true, true, []edge{{"1", "5"}, {"1", "6"}}}))
-	for name, text := range map[string]string{"x.csv": "owner_id\n5\n6\n", "y.csv": "5\n6\n", "x.ndjson": "{\"owners\":[5,6]}\n", "z.tsv": "n\towner_id\n0\t5\n0\t6\n"} {
-		dir := tree(t, map[string]string{"example_id=17/" + name: text})
-		reads(t, name, dir, defaults, []edge{{"17", "5"}, {"17", "6"}})
-	}
-	dir := tree(t, map[string]string{"paper=17/x.parquet": list})
-	o := graphio.Options{ExampleColumn: "paper"}
-	reads(t, "a list in Parquet", dir, o, []edge{{"17", "5"}, {"17", "6"}})
-}
-
 // TestHiveFaults: what a folder's name does not say clearly is refused, and no id is shown.
 func TestHiveFaults(t *testing.T) {
 	for name, text := range examplesOnly(t) {
@@ -90,7 +78,7 @@ func TestHiveFaults(t *testing.T) {
 			{"empty", "owner_id=", text, "an empty id"},
 			{"not an escape", "owner_id=SECRET%zz", text, "a % that begins no escape"},
 			{"twice", "owner_id=SECRET/owner_id=3", text, "two folders"},
-			{"both", "owner_id=3/example_id=SECRET", text, "both the example and the owner"},
+			{"of the example", "owner_id=3/example_id=SECRET", text, "a folder that names the example"},
 			{"blanks", "owner_id=SECRET%20", text, "blanks"},
 			{"leading zeros", "owner_id=007", text, "leading zeros"},
 			{"two owners", "owner_id=SECRET;b", text, "several owners in one value"},
@@ -131,8 +119,6 @@ func TestColumnOfFileAndFolder(t *testing.T) {
 		}{
 			{"owner_id=3", []edge{{"1", "3"}, {"2", "3"}}, true},
 			{"owner_id=3", []edge{{"1", "3"}, {"2", "4"}}, false},
-			{"example_id=1", []edge{{"1", "3"}, {"1", "4"}}, true},
-			{"example_id=1", []edge{{"1", "3"}, {"2", "4"}}, false},
 		} {
 			edges := c.edges
 			folder := c.folder

@@ -1,6 +1,7 @@
 package graphio
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -26,14 +27,11 @@ func isUTF16(line []byte) bool {
 
 // lines gives the lines of a text, one at a time.
 type lines struct {
-	r      io.Reader
-	buf    []byte
-	start  int   // in buf, of the text not given yet
-	end    int   // in buf, of the text read
-	offset int64 // of buf[start] in the text
-	to     int64 // lines that begin at this offset or later are not given; 0 for all
-	number int64 // lines given so far
-	err    error // of r, once it came
+	r      *bufio.Reader
+	long   []byte // a line that is longer than the memory of r
+	offset int64  // of the next line in the text
+	to     int64  // lines that begin at this offset or later are not given; 0 for all
+	number int64  // lines given so far
 
 	crLF    bool // the line ended with "\r\n" in place of "\n"
 	charset *encoding.Decoder
@@ -44,7 +42,7 @@ const lineBuffer = 1 << 18
 
 // newLines reads a text of about size bytes that begins at offset of the file.
 func newLines(r io.Reader, offset, size int64) *lines {
-	return &lines{r: r, buf: make([]byte, min(lineBuffer, max(size, 0)+512)), offset: offset}
+	return &lines{r: bufio.NewReaderSize(r, int(min(lineBuffer, max(size, 0)+512))), offset: offset}
 }
 
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
@@ -55,32 +53,29 @@ func (l *lines) next() ([]byte, error) {
 	if l.to > 0 && l.offset >= l.to {
 		return nil, io.EOF
 	}
-	for scanned := 0; ; {
-		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
-			return l.take(l.buf[l.start:l.start+scanned+i], 1)
-		}
-		scanned = l.end - l.start // each byte is looked at once, however long the line
-		if scanned > MaxLine+1 {  // the last byte may be of the line's end
-			return nil, errLongLine
-		}
-		if l.err != nil {
-			// A truncated file or a lost connection must not pass for the end of the text.
-			if l.err != io.EOF || scanned == 0 {
-				return nil, l.err
+	line, err := l.r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		l.long = l.long[:0]
+		for ; err == bufio.ErrBufferFull; line, err = l.r.ReadSlice('\n') {
+			if l.long = append(l.long, line...); len(l.long) > MaxLine+1 { // the last byte may be of the line's end
+				return nil, errLongLine
 			}
-			return l.take(l.buf[l.start:l.end], 0)
 		}
-		l.fill()
+		l.long = append(l.long, line...)
+		line = l.long
 	}
+	// A truncated file or a lost connection must not pass for the end of the text.
+	if err != nil && (err != io.EOF || len(line) == 0) {
+		return nil, err
+	}
+	return l.take(line)
 }
 
-// take moves past a line and its end, trims it and decodes it.
-func (l *lines) take(line []byte, end int) ([]byte, error) {
-	n := len(line)
-	if l.crLF = n > 0 && line[n-1] == '\r'; l.crLF {
-		line = line[:n-1]
-	}
-	if len(line) > MaxLine {
+// take moves past a line, removes its end and decodes it.
+func (l *lines) take(line []byte) ([]byte, error) {
+	n := int64(len(line))
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	if line, l.crLF = bytes.CutSuffix(line, []byte{'\r'}); len(line) > MaxLine {
 		return nil, errLongLine
 	}
 	if l.offset == 0 {
@@ -89,8 +84,7 @@ func (l *lines) take(line []byte, end int) ([]byte, error) {
 		}
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	l.start += n + end
-	l.offset += int64(n + end)
+	l.offset += n
 	l.number++
 	if l.charset == nil {
 		return line, nil
@@ -98,25 +92,6 @@ func (l *lines) take(line []byte, end int) ([]byte, error) {
 	var err error
 	l.decoded, _, err = transform.Append(l.charset, l.decoded[:0], line)
 	return l.decoded, err
-}
-
-// fill reads more, after making room for it.
-func (l *lines) fill() {
-	if l.start > 0 {
-		l.end = copy(l.buf, l.buf[l.start:l.end])
-		l.start = 0
-	}
-	if l.end == len(l.buf) {
-		l.buf = append(l.buf, make([]byte, len(l.buf))...)
-	}
-	for range 100 { // a reader may return nothing a few times, as io.Reader says
-		n, err := l.r.Read(l.buf[l.end:])
-		l.end += n
-		if l.err = err; n > 0 || err != nil {
-			return
-		}
-	}
-	l.err = io.ErrNoProgress
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

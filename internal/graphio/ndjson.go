@@ -56,7 +56,7 @@ func lookJSON(in *inspected, f File, o *Options) *Fault {
 	// The first line may have no owners, and so no type for them: the look goes on until both types
 	// are known, which in most files takes one line.
 	var line jsonLine
-	for !in.records || !in.example.known && !s.lacksExamples() || !in.owner.known && !s.SingleOwner && s.FolderOwner == "" {
+	for !in.records || !in.example.known && !s.RowIDs || !in.owner.known && !s.SingleOwner && s.FolderOwner == "" {
 		text, err := l.nextObject()
 		if err == io.EOF {
 			break
@@ -69,7 +69,7 @@ func lookJSON(in *inspected, f File, o *Options) *Fault {
 			return f
 		}
 		in.records = true
-		if !s.lacksExamples() {
+		if !s.RowIDs {
 			in.example = line.example.declares()
 		}
 		if len(line.owners) > 0 {
@@ -168,7 +168,7 @@ func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 		var fault *Fault
 		switch key := decoded(j.parts[i]); {
 		case !s.RowIDs && string(key) == p.ExampleColumn:
-			fault = takeKey(&j.example.column, p.ExampleColumn, s.FolderExample)
+			fault = takeKey(&j.example.column, p.ExampleColumn, "")
 			example = j.parts[i+1]
 		case slices.ContainsFunc(p.OwnerColumns, func(name string) bool { return string(key) == name }):
 			fault = takeKey(&j.ownerKey, string(key), s.FolderOwner)
@@ -180,7 +180,7 @@ func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 	}
 	j.owners = j.owners[:0]
 	var fault *Fault
-	if !s.lacksExamples() {
+	if !s.RowIDs {
 		if example == nil {
 			return &Fault{Column: p.ExampleColumn, Found: "no such key", Rule: "each object needs it"}
 		}

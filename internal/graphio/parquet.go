@@ -78,7 +78,7 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 	}
 	s := &in.split
 	s.SingleOwner = s.SingleOwner ||
-		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
+		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.RowIDs && s.FolderOwner == ""
 	p := new(parquetFile)
 	in.whole = p
 	columns, fault := parquetColumns(in, file, &p.columns, o)
@@ -114,9 +114,8 @@ func parquetColumns(
 	o *Options,
 ) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
-	s.InBoth = s.FolderExample != "" && hasColumn(file, o.exampleNames()) ||
-		s.FolderOwner != "" && hasColumn(file, o.ownerNames())
-	if !s.lacksExamples() || s.FolderExample != "" && s.InBoth {
+	s.InBoth = s.FolderOwner != "" && hasColumn(file, o.ownerNames())
+	if !s.RowIDs {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
 			p.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
@@ -235,7 +234,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	}
 	var columns [2]*idcolumn.Column
 	var fault *Fault
-	if !s.lacksExamples() || s.FolderExample != "" && s.InBoth {
+	if !s.RowIDs {
 		if columns[0], fault = findColumn(file, []string{p.ExampleColumn}, -1); fault != nil {
 			return b.fault(fault)
 		}
@@ -372,7 +371,7 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 			if dst == &g.Owners {
 				dst.AppendFrom(&g.folder, 0)
 			} else {
-				g.appendAbsent(dst)
+				g.appendRowID(dst)
 			}
 		}
 		return nil

@@ -29,14 +29,11 @@ type Split struct {
 	RowIDs   bool  `json:"row_ids,omitempty"`
 	FirstRow int64 `json:"first_row,omitempty"`
 
-	// The example or the owner of all records, from the name of a folder; "" if no folder names
-	// it.
-	FolderExample string `json:"folder_example,omitempty"`
-	FolderOwner   string `json:"folder_owner,omitempty"`
+	// FolderOwner is the owner of all records, from the name of a folder; "" if no folder names it.
+	FolderOwner string `json:"folder_owner,omitempty"`
 	// OwnerSeparator as in [Options].
 	OwnerSeparator string `json:"owner_separator,omitempty"`
-	// InBoth says that the file has the column of the folder's name too, and that its ids must be the
-	// folder's.
+	// InBoth says that the file has the column of owners too, and that its ids must be the folder's.
 	InBoth bool `json:"in_both,omitempty"`
 	// Strings that were asked for by name are kept as they are written, and integers are read as
 	// their digits.
@@ -48,9 +45,6 @@ type Split struct {
 	// Part is what the format needs to know: the bytes or row groups, and the columns.
 	Part json.RawMessage `json:"part"`
 }
-
-// lacksExamples reports whether example ids are in no column that is read from the file.
-func (s *Split) lacksExamples() bool { return s.FolderExample != "" || s.RowIDs }
 
 var errTooMany = errors.New("too many faults")
 

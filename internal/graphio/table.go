@@ -103,7 +103,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	in.records = true
-	if !s.lacksExamples() {
+	if !s.RowIDs {
 		if f := firstType(&in.example, fields[t.Example], o.ExampleType, fmt.Sprintf("column %d", t.Example+1)); f != nil {
 			f.Line = line
 			return f
@@ -132,7 +132,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	find := func(wanted []string) int {
 		return slices.IndexFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
 	}
-	noExample, noOwner := s.lacksExamples(), s.FolderOwner != ""
+	noExample, noOwner := s.RowIDs, s.FolderOwner != ""
 	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !noExample && !noOwner
 	s.SingleOwner = single
 	t.Example, t.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
@@ -361,8 +361,8 @@ func (t *tablePart) isHeader(s *Split, fields [][]byte) bool {
 	}
 	// A column that the file lacks has no name in it.
 	lacksOwners := s.SingleOwner || s.FolderOwner != ""
-	return (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
-		!(s.lacksExamples() && lacksOwners)
+	return (s.RowIDs || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
+		!(s.RowIDs && lacksOwners)
 }
 
 // appendRecord adds the edge of a record to the batch.
