@@ -1,7 +1,6 @@
 package graphio
 
 import (
-	"bytes"
 	"context"
 
 	"minsep/internal/ownergraph"
@@ -31,9 +30,6 @@ type batcher struct {
 	emit   func(*Batch) error
 	size   int64 // of the file
 	taken  int64 // units so far
-	// before is the place at which the split's first line begins: lines of faults are counted from
-	// there until countFrom.
-	before int64
 
 	folder ownergraph.IDs // the owner that the folder's name says, if it says one
 	row    int64          // number of the next row, with row ids
@@ -225,26 +221,4 @@ func (b *batcher) appendValue(column int, v value, place func(column int) *Fault
 		return b.joined.look(v.text, func() *Fault { return place(column) })
 	}
 	return nil
-}
-
-// countFrom turns line numbers within the split into line numbers of the file.
-func (b *batcher) countFrom(f File) {
-	if len(b.faults) == 0 || b.before == 0 {
-		return
-	}
-	lines := int64(0)
-	buf := make([]byte, lineBuffer)
-	for at := int64(0); at < b.before; {
-		n, err := f.ReadAt(buf[:min(int64(len(buf)), b.before-at)], at)
-		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
-		at += int64(n)
-		if err != nil {
-			break
-		}
-	}
-	for _, err := range b.faults {
-		if fault := err.(*Fault); fault.Line > 0 {
-			fault.Line += lines
-		}
-	}
 }

@@ -3,9 +3,8 @@
 // with gzip or zstd.
 //
 // [Open] looks at every file, decides the type of the ids and reports all faults that it finds in
-// one pass. [Source.Splits] then divides the graph into units of work that travel as JSON, and
-// [Split.Read] gives the edges of one as columnar batches. However the graph is divided, the edges
-// are the same, in the same order.
+// one pass. [Source.Splits] then gives the files as units of work that travel as JSON, and [Split.Read]
+// gives the edges of one as columnar batches.
 //
 // # Guarantee
 //

@@ -9,7 +9,6 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"minsep/internal/graphio"
 	"minsep/internal/must"
 )
 
@@ -46,15 +45,13 @@ func withEmptyGroups(t *testing.T, file []byte, dictionary bool) []byte {
 	return append(out, "PAR1"...)
 }
 
-// TestEmptyRowGroups reads graphs between row groups without rows, in splits of one group and all.
+// TestEmptyRowGroups reads graphs between row groups without rows.
 func TestEmptyRowGroups(t *testing.T) {
 	g := graph{false, true, []edge{{"x1", "1"}, {"x1", "2"}, {"x2", "3"}, {"x3", "4"}, {"x4", "5"}}}
 	for _, name := range []string{"edges.parquet", "optional.parquet", "list.parquet", "repeated.parquet"} {
 		for _, dictionary := range []bool{false, true} {
 			path := write(t, t.TempDir(), name, withEmptyGroups(t, formats[name](g), dictionary))
-			for _, size := range []int64{1, 0} {
-				reads(t, fmt.Sprintf("%s, dictionary %v", name, dictionary), path, graphio.Options{SplitBytes: size}, g.edges)
-			}
+			reads(t, fmt.Sprintf("%s, dictionary %v", name, dictionary), path, defaults, g.edges)
 		}
 	}
 }

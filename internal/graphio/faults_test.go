@@ -202,24 +202,6 @@ func TestAllFaultsInOnePass(t *testing.T) {
 	}
 }
 
-// TestLineNumbersWithinSplits: a fault has the line of the file, wherever its split begins.
-func TestLineNumbersWithinSplits(t *testing.T) {
-	text := strings.Repeat("12,34\n", 500) + "12,x\n" + strings.Repeat("12,34\n", 500)
-	for _, name := range []string{"g.csv", "g.tsv", "g.ndjson"} {
-		body := text
-		switch name {
-		case "g.tsv":
-			body = strings.ReplaceAll(text, ",", "\t")
-		case "g.ndjson":
-			body = strings.NewReplacer("12,34", `{"example_id":1,"owner_id":1}`, "12,x", `{"example_id":1}`).Replace(text)
-		}
-		path := write(t, t.TempDir(), name, []byte(body))
-		for _, size := range []int64{17, 100, 1000, 1 << 20} {
-			refuses(t, fmt.Sprintf("%s in splits of %d", name, size), path, graphio.Options{SplitBytes: size}, ": line 501:")
-		}
-	}
-}
-
 // TestConflictingTypes has files that do not agree.
 func TestConflictingTypes(t *testing.T) {
 	dir := t.TempDir()

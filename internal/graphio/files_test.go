@@ -126,9 +126,9 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 				path := write(t, t.TempDir(), name, b)
 				fs := &changing{after: 0, change: func() { change(path, b) }, once: new(sync.Once)}
 				var emitted int
-				src, err := graphio.Open(context.Background(), []string{path}, graphio.Options{SplitBytes: int64(len(b)) / 3})
+				src, err := graphio.Open(context.Background(), []string{path}, defaults)
 				if !later && err == nil {
-					src, err = graphio.Open(context.Background(), []string{path}, graphio.Options{FS: fs, SplitBytes: int64(len(b)) / 3})
+					src, err = graphio.Open(context.Background(), []string{path}, graphio.Options{FS: fs})
 				}
 				if err == nil && later {
 					for _, s := range src.Splits() {

@@ -2,15 +2,14 @@ package graphio
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"path"
 	"slices"
 	"strings"
 )
 
-// format is a format of files. Each is declared in its own file, with the part of a [Split] that is
-// its own, and listed in formats.
+// format is a format of files. Each is declared in its own file, with its part of a [Split], and
+// listed in formats.
 type format struct {
 	name       string   // as in [Options] and in splits
 	title      string   // in sentences
@@ -18,7 +17,7 @@ type format struct {
 	magic      []string // a file begins with one of them; nil: text, which may be compressed
 	magicRule  string   // for a file that does not
 
-	look func(in *inspected, f File, o *Options) *Fault // at the beginning of a file: the columns, the types of ids, and in.whole
+	look func(in *inspected, f File, o *Options) *Fault // at the beginning of a file: the columns, the types of ids, and in.part
 	part func() part                                    // an empty one, to be decoded into
 }
 
@@ -42,19 +41,10 @@ func formatNamed(name string) *format {
 	return formats[i]
 }
 
-// part is the part of a file that a [Split] reads, with all that a format needs to read it. It
-// travels as JSON.
+// part is all that a format needs to read a file. It travels as JSON.
 type part interface {
 	read(s *Split, f File, b *batcher) error
-	rows(f File) (int64, error) // of the whole file
-}
-
-// whole is a file that has been looked at.
-type whole interface {
-	// parts divides the file into parts of about the size that the options ask for.
-	parts(ctx context.Context, in *inspected, o *Options) ([]part, error)
-	// readBytes returns about the number of bytes that reading takes, for a file of a size.
-	readBytes(size int64) int64
+	rows(f File) (int64, error)
 }
 
 var compressions = []struct {

@@ -50,14 +50,13 @@ func readMemory(name string, b []byte, o graphio.Options) (edges []edge, err err
 	return edges, err
 }
 
-// FuzzCSV: what encoding/csv reads is read the same, in splits of any size, and what it refuses is
-// refused.
+// FuzzCSV: what encoding/csv reads is read the same, and what it refuses is refused.
 func FuzzCSV(f *testing.F) {
 	for _, s := range []string{"a,b\n", "a,b\r\n\"c\",\"d\"\"\ne\"\n", "\"a\n\",b", "a\"b,c", "\"a\"b,c", "a,b\r", "\n\n\r\n,\n", "\"", "\xef\xbb\xbfa,b", "a,b\n1,2\n3,4\n5"} {
-		f.Add([]byte(s), int64(3))
+		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, size int64) {
-		o := graphio.Options{Format: graphio.CSV, Header: "no", ExampleType: "string", OwnerType: "string", SplitBytes: max(size, 1)}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o := graphio.Options{Format: graphio.CSV, Header: "no", ExampleType: "string", OwnerType: "string"}
 		got, err := readMemory("f.csv", b, o)
 		var f *graphio.Fault
 		if err != nil && !errors.As(err, &f) {
@@ -96,10 +95,10 @@ func FuzzNDJSON(f *testing.F) {
 		`{"example_id":1,"owners":[2,3]}`, `{"owners":["a","\u00e9\ud83d\ude00"],"example_id":"x"}` + "\r\n\n" + `{"example_id":"y","owner_id":"z"}`,
 		`{"a":{"b":[1.5e-3,true,null,"]"]},"example_id":-5,"owners":[0]}`, `{"example_id":1,"owners":[]}`, `{"example_id":1e3,"owners":[01]}`, `[`, `{"":{"":[[]]`,
 	} {
-		f.Add([]byte(s), int64(5))
+		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, size int64) {
-		got, err := readMemory("f.ndjson", b, graphio.Options{SkipOwnerless: true, SplitBytes: max(size, 1)})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := readMemory("f.ndjson", b, graphio.Options{SkipOwnerless: true})
 		var fault *graphio.Fault
 		if err != nil {
 			if !errors.As(err, &fault) {

@@ -291,7 +291,7 @@ func idType(ints bool) ownergraph.IDType {
 }
 
 // TestEveryFormatGivesTheSameGraph writes random graphs in every format and compression and reads
-// them back in splits of several sizes.
+// them back.
 func TestEveryFormatGivesTheSameGraph(t *testing.T) {
 	dir := t.TempDir()
 	for name, format := range formats {
@@ -304,30 +304,14 @@ func TestEveryFormatGivesTheSameGraph(t *testing.T) {
 					ext = rapid.SampledFrom([]string{"", "", ".gz", ".zst"}).Draw(t, "compression")
 				}
 				path := write(t, dir, name+ext, compressions[ext](b))
-				for _, size := range []int64{rapid.Int64Range(1, int64(len(b))).Draw(t, "split"), 0} {
-					got, src, _, err := read([]string{path}, graphio.Options{SplitBytes: size, OwnerSeparator: graphio.NoSeparator})
-					if err != nil {
-						t.Fatalf("splits of %d: %v", size, err)
-					}
-					if !slices.Equal(got, g.edges) {
-						t.Fatalf("splits of %d: got %q, want %q", size, got, g.edges)
-					}
-					if src.ExampleType != idType(g.exampleInt) || src.OwnerType != idType(g.ownerInt) || src.SingleOwner {
-						t.Fatalf("types %v %v", src.ExampleType, src.OwnerType)
-					}
+				got, src, _, err := read([]string{path}, graphio.Options{OwnerSeparator: graphio.NoSeparator})
+				if err != nil || !slices.Equal(got, g.edges) {
+					t.Fatalf("got %q, %v; want %q", got, err, g.edges)
+				}
+				if src.ExampleType != idType(g.exampleInt) || src.OwnerType != idType(g.ownerInt) || src.SingleOwner {
+					t.Fatalf("types %v %v", src.ExampleType, src.OwnerType)
 				}
 			})
 		})
-	}
-}
-
-// TestBlankLinesBetweenSplits: a split that ends with blank lines does not go on to the next one's.
-func TestBlankLinesBetweenSplits(t *testing.T) {
-	want := []edge{{"1", "2"}, {"3", "4"}}
-	for name, text := range map[string]string{"g.csv": "1,2\n\n\r\n\n3,4\n\n", "g.ndjson": "{\"example_id\":1,\"owner_id\":2}\n\n \n{\"example_id\":3,\"owner_id\":4}"} {
-		path := write(t, t.TempDir(), name, []byte(text))
-		for size := range int64(len(text)) {
-			reads(t, fmt.Sprintf("%s in splits of %d", name, size+1), path, graphio.Options{SplitBytes: size + 1}, want)
-		}
 	}
 }

@@ -18,13 +18,14 @@ type idType struct {
 
 // inspected is a file that Open has looked at.
 type inspected struct {
-	split          Split // of the whole file
+	split          Split
 	size           int64
+	readBytes      int64  // about how many of them reading takes
 	compression    string // of text, "gzip" or "zstd"; "" for none
 	example, owner idType
 	records        bool
-	header         bool  // there is one, of the columns
-	whole          whole // as its format has it
+	header         bool // there is one, of the columns
+	part           part // as its format has it
 }
 
 // inspect finds out how to read a file.
@@ -67,7 +68,8 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 		return fail("not a "+named+" file", "its name says that it is one")
 	}
 	in := &inspected{
-		size: f.Size(),
+		size:      f.Size(),
+		readBytes: f.Size(),
 		split: Split{
 			Path:           name,
 			Number:         number,

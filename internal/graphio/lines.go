@@ -29,8 +29,6 @@ func isUTF16(line []byte) bool {
 type lines struct {
 	r      *bufio.Reader
 	long   []byte // a line that is longer than the memory of r
-	offset int64  // of the next line in the text
-	to     int64  // lines that begin at this offset or later are not given; 0 for all
 	number int64  // lines given so far
 
 	crLF    bool // the line ended with "\r\n" in place of "\n"
@@ -38,21 +36,13 @@ type lines struct {
 	decoded []byte // the line, if charset is not nil
 }
 
-const lineBuffer = 1 << 18
-
-// newLines reads a text of about size bytes that begins at offset of the file.
-func newLines(r io.Reader, offset, size int64) *lines {
-	return &lines{r: bufio.NewReaderSize(r, int(min(lineBuffer, max(size, 0)+512))), offset: offset}
-}
+const lineBuffer = 1 << 17
 
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
 // "\r" there is dropped, as encoding/csv does, and so is a UTF-8 mark at the very beginning. The
 // bytes are good until the next call. They are UTF-8 if l.charset says from what to decode them.
 // io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
-	if l.to > 0 && l.offset >= l.to {
-		return nil, io.EOF
-	}
 	line, err := l.r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
 		l.long = l.long[:0]
@@ -73,18 +63,16 @@ func (l *lines) next() ([]byte, error) {
 
 // take moves past a line, removes its end and decodes it.
 func (l *lines) take(line []byte) ([]byte, error) {
-	n := int64(len(line))
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	if line, l.crLF = bytes.CutSuffix(line, []byte{'\r'}); len(line) > MaxLine {
 		return nil, errLongLine
 	}
-	if l.offset == 0 {
+	if l.number == 0 {
 		if isUTF16(line) {
 			return nil, errUTF16
 		}
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	l.offset += n
 	l.number++
 	if l.charset == nil {
 		return line, nil
@@ -100,7 +88,6 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 type table struct {
 	lines   *lines
 	delim   byte
-	part    bool     // the text may begin in the middle: a quote is an error
 	fields  [][]byte // of the record
 	scratch []byte   // text of a record with quotes
 	ends    []int    // of its fields in scratch
@@ -112,7 +99,6 @@ var (
 	errBareQuote = errors.New("a quote in a field that does not begin with one" + quotesRule)
 	errQuote     = errors.New("a closing quote with text after it in its field" + quotesRule)
 	errUnclosed  = errors.New("a quoted field without a closing quote" + quotesRule)
-	errNewQuote  = errors.New("a quote that was not there when the file was opened")
 )
 
 // next returns the fields of the next record and the number of its first line. Blank lines are
@@ -149,11 +135,6 @@ func (t *table) next() ([][]byte, int64, error) {
 // quoted reads a record that begins with line and has quotes in it, as encoding/csv reads it, but
 // keeps line ends in a field as they are.
 func (t *table) quoted(line []byte) error {
-	// A file is divided only if it had no quotes when it was opened: in the middle of one, nothing
-	// says whether a quote opens or closes a field.
-	if t.part {
-		return errNewQuote
-	}
 	t.scratch, t.ends = t.scratch[:0], t.ends[:0]
 	for more := true; more; {
 		var err error

@@ -18,7 +18,7 @@ func (b *Batch) OwnEdges() *ownergraph.Edges {
 	return &b.Edges
 }
 
-// Load reads the graph into memory, on all processors. It returns the faults of the first split that
+// Load reads the graph into memory, on all processors. It returns the faults of the first file that
 // has any, or ctx's error.
 func (s *Source) Load(ctx context.Context) (*ownergraph.Graph, error) {
 	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)

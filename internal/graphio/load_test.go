@@ -12,24 +12,26 @@ import (
 	"minsep/internal/must"
 )
 
-// TestLoad reads a graph of many splits into memory. The first split with a fault tells its
-// faults, whichever is read first.
+// TestLoad reads a graph of many files into memory. The first file with a fault tells its faults,
+// whichever is read first.
 func TestLoad(t *testing.T) {
 	for _, faulty := range []bool{false, true} {
-		var text bytes.Buffer
-		for i := range 3000 {
-			if faulty && i >= 1000 && i%500 == 7 {
-				text.WriteString("none\t1\n")
+		dir := t.TempDir()
+		for file := range 6 {
+			var text bytes.Buffer
+			for i := file * 500; i < file*500+500; i++ {
+				if faulty && file >= 2 && i%500 == 7 {
+					text.WriteString("none\t1\n")
+				}
+				fmt.Fprintf(&text, "%d\t%d\n", i/2, i%7)
 			}
-			fmt.Fprintf(&text, "%d\t%d\n", i/2, i%7)
+			must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(file, ".tsv")), text.Bytes(), 0o600))
 		}
-		path := filepath.Join(t.TempDir(), "g.tsv")
-		must.Do(t, os.WriteFile(path, text.Bytes(), 0o600))
 		for range 20 {
-			src := must.Get(graphio.Open(t.Context(), []string{path}, graphio.Options{SplitBytes: 500}))(t)
+			src := must.Get(graphio.Open(t.Context(), []string{dir}, defaults))(t)
 			g, err := src.Load(t.Context())
 			if faulty {
-				if err == nil || !strings.Contains(err.Error(), "line 1008") || strings.Contains(err.Error(), "line 1509") {
+				if err == nil || !strings.Contains(err.Error(), "2.tsv: line 8") || strings.Contains(err.Error(), "3.tsv") {
 					t.Fatalf("got %v", err)
 				}
 				continue

@@ -2,7 +2,6 @@ package graphio
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"slices"
@@ -21,18 +20,11 @@ var ndjsonFormat = format{
 	part:       func() part { return new(jsonPart) },
 }
 
-// jsonPart is a part of a file of NDJSON.
+// jsonPart is a file of NDJSON.
 type jsonPart struct {
 	textPart
 	ExampleColumn string   `json:"example_column"`          // its name
 	OwnerColumns  []string `json:"owner_columns,omitempty"` // names; one of them is there
-}
-
-func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []part, err error) {
-	for _, r := range p.ranges(in, o) {
-		list = append(list, &jsonPart{r, p.ExampleColumn, p.OwnerColumns})
-	}
-	return list, nil
 }
 
 // lookJSON looks at the first lines of NDJSON until the types are known.
@@ -47,7 +39,7 @@ func lookJSON(in *inspected, f File, o *Options) *Fault {
 	if o.OwnerColumn == "" && !o.SingleOwner {
 		p.OwnerColumns = []string{"owners", "owner_id"}
 	}
-	in.whole = p
+	in.part = p
 	l, end, fault := p.begin(f)
 	if fault != nil {
 		return fault

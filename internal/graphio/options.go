@@ -62,13 +62,9 @@ type Options struct {
 	// order in which they are given, and by name within a folder or pattern. A column of examples is
 	// not read. Rows that are left out are counted too.
 	RowIDs bool `json:"row_ids,omitempty" flag:"row-ids" help:"each row is an example: number the rows from 0 across files, in place of an example column"`
-	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
-	SplitBytes int64 `json:"-"`
 	// FS is where the files are. Nil: [Files].
 	FS FS `json:"-"`
 }
-
-const defaultSplitBytes = 32 << 20
 
 // Validate reports every fault.
 func (o *Options) Validate() error {
@@ -129,7 +125,6 @@ func (o *Options) Validate() error {
 		o.ExampleType,
 		"must be int64 with --row-ids: leave it out, and set --owner-type for owners",
 	)
-	c.Require(o.SplitBytes >= 0, "split bytes", o.SplitBytes, "must not be negative")
 	return c.Err()
 }
 
@@ -138,13 +133,6 @@ func (o *Options) fs() FS {
 		return Files{}
 	}
 	return o.FS
-}
-
-func (o *Options) splitBytes() int64 {
-	if o.SplitBytes == 0 {
-		return defaultSplitBytes
-	}
-	return o.SplitBytes
 }
 
 // exampleNames are the names that the example column may have.

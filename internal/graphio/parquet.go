@@ -1,7 +1,6 @@
 package graphio
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,42 +22,10 @@ var parquetFormat = format{
 	part:       func() part { return new(parquetPart) },
 }
 
-// parquetPart are row groups of a Parquet file.
+// parquetPart is a Parquet file.
 type parquetPart struct {
-	FirstRowGroup int      `json:"first_row_group,omitempty"` // 0-based
-	RowGroups     int      `json:"row_groups,omitempty"`      // how many; 0 for none
-	ExampleColumn string   `json:"example_column,omitempty"`  // its name
-	OwnerColumns  []string `json:"owner_columns,omitempty"`   // of one name
-}
-
-// parquetFile is a Parquet file.
-type parquetFile struct {
-	columns parquetPart
-	groups  []int64 // bytes of the columns in each row group
-}
-
-func (p *parquetFile) readBytes(int64) (n int64) {
-	for _, bytes := range p.groups {
-		n += bytes
-	}
-	return n
-}
-
-// parts divides the file at row groups: a row group cannot be read from its middle.
-func (p *parquetFile) parts(_ context.Context, _ *inspected, o *Options) (list []part, err error) {
-	var last *parquetPart
-	sum := int64(0)
-	for g, bytes := range p.groups {
-		if g == 0 || sum >= o.splitBytes() {
-			one := p.columns
-			last, sum = &one, 0
-			last.FirstRowGroup = g
-			list = append(list, last)
-		}
-		last.RowGroups++
-		sum += bytes
-	}
-	return list, nil
+	ExampleColumn string   `json:"example_column,omitempty"` // its name
+	OwnerColumns  []string `json:"owner_columns,omitempty"`  // of one name
 }
 
 // parquetFault is a fault of the file or, counted from 1, of one of its row groups.
@@ -79,9 +46,9 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 	s := &in.split
 	s.SingleOwner = s.SingleOwner ||
 		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.RowIDs && s.FolderOwner == ""
-	p := new(parquetFile)
-	in.whole = p
-	columns, fault := parquetColumns(in, file, &p.columns, o)
+	p := new(parquetPart)
+	in.part, in.readBytes = p, 0
+	columns, fault := parquetColumns(in, file, p, o)
 	if fault != nil {
 		return fault
 	}
@@ -90,8 +57,7 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 	if file.MostValues(columns) > mostUnits(in.size) {
 		return dense(in.size)
 	}
-	p.groups = make([]int64, file.Groups())
-	for g := range p.groups {
+	for g := range file.Groups() {
 		for _, c := range columns {
 			// All row groups are checked before the first is read: a fault is found in seconds, and
 			// on this machine, not in a job.
@@ -99,7 +65,7 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 			if err != nil {
 				return parquetFault(g+1, err)
 			}
-			p.groups[g] += size
+			in.readBytes += size
 		}
 		in.records = in.records || file.GroupRows(g) > 0
 	}
@@ -226,7 +192,7 @@ type rowGroup struct {
 	cells            ownergraph.IDs // of a row of owners that are to be divided
 }
 
-// read reads the row groups of a split.
+// read reads the row groups.
 func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	file, err := idcolumn.Open(f, f.Size())
 	if err != nil {
@@ -246,8 +212,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 		columns[1].Divided = columns[1].Type != ownergraph.Int64 && s.divides()
 	}
 	// The split was made from an earlier look at the file, perhaps on another machine.
-	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) ||
-		!readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
+	if !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
 		columns[0] != nil && columns[0].List {
 		return b.fault(
 			&Fault{
@@ -256,11 +221,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 			},
 		)
 	}
-	for group := range p.FirstRowGroup {
-		b.row += file.GroupRows(group)
-	}
-	for i := range p.RowGroups {
-		group := p.FirstRowGroup + i
+	for group := range file.Groups() {
 		g := &rowGroup{batcher: b, number: group + 1, rows: file.GroupRows(group), columns: columns}
 		if err := g.read(file, group); err == nil || err == errDamaged { // a damaged group does not hide faults of others
 			continue

@@ -16,15 +16,11 @@ const (
 	longestBeginning = 1 << 16
 )
 
-// numberRows sets the number of the first row of each split: of its file. Texts are one split each.
+// numberRows sets the number of the first row of each file.
 func numberRows(ctx context.Context, fs FS, splits []Split) error {
 	next := int64(0)
 	for i := range splits {
 		s := &splits[i]
-		if i > 0 && s.Path == splits[i-1].Path { // readers of Parquet count from the file's first row
-			s.FirstRow = splits[i-1].FirstRow
-			continue
-		}
 		s.FirstRow = next
 		rows, err := s.rows(ctx, fs)
 		if err != nil {

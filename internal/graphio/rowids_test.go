@@ -32,7 +32,7 @@ func TestRowIDs(t *testing.T) {
 			want = append(want, edge{fmt.Sprint(5*file + row), e.owner})
 		}
 	}
-	for _, o := range []graphio.Options{{RowIDs: true}, {RowIDs: true, SplitBytes: 1}, {RowIDs: true, SkipOwnerless: true, OwnerType: "string"}} {
+	for _, o := range []graphio.Options{{RowIDs: true}, {RowIDs: true, SkipOwnerless: true, OwnerType: "string"}} {
 		reads(t, fmt.Sprintf("%+v", o), tree(t, files), o, want)
 	}
 	skipped := tree(t, map[string]string{

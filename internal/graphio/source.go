@@ -88,12 +88,12 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 			in.split.OwnerType = s.ExampleType
 		}
 		s.Bytes += in.size
-		s.ReadBytes += in.whole.readBytes(in.size)
-		splits, err := in.splits(ctx, &o)
-		if err != nil {
-			return nil, &Fault{File: in.split.Path, Number: in.split.Number, Err: err}
+		s.ReadBytes += in.readBytes
+		var err error
+		if in.split.Part, err = json.Marshal(in.part); err != nil {
+			return nil, err
 		}
-		s.splits = append(s.splits, splits...)
+		s.splits = append(s.splits, in.split)
 	}
 	if o.RowIDs {
 		return s, numberRows(ctx, s.fs, s.splits)
@@ -234,7 +234,7 @@ func (s *Source) Splits() []Split { return slices.Clone(s.splits) }
 // Stamp identifies the state of the files: it differs after a change of one of them.
 func (s *Source) Stamp() string {
 	sum := sha256.New()
-	for _, split := range s.firsts() {
+	for _, split := range s.splits {
 		fmt.Fprintf(sum, "%q %q\n", split.Path, split.Stamp)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
@@ -244,7 +244,7 @@ func (s *Source) Stamp() string {
 // one that was opened is a [Fault].
 func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err error) {
 	all := sha256.New()
-	for _, split := range s.firsts() {
+	for _, split := range s.splits {
 		one, err := split.fileDigest(ctx, s.fs)
 		if err != nil {
 			return digest, err
@@ -252,32 +252,6 @@ func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err erro
 		all.Write(one)
 	}
 	return [sha256.Size]byte(all.Sum(nil)), nil
-}
-
-// firsts returns the first split of each file.
-func (s *Source) firsts() (list []Split) {
-	for i, split := range s.splits {
-		if i == 0 || s.splits[i-1].Path != split.Path {
-			list = append(list, split)
-		}
-	}
-	return list
-}
-
-// splits divides a file.
-func (in *inspected) splits(ctx context.Context, o *Options) (list []Split, err error) {
-	parts, err := in.whole.parts(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range parts {
-		s := in.split
-		if s.Part, err = json.Marshal(p); err != nil {
-			return nil, err
-		}
-		list = append(list, s)
-	}
-	return list, nil
 }
 
 // explain adds to a fault of the columns of CSV or TSV the cause that the first records show: another
@@ -393,7 +367,7 @@ func (s *Source) Warnings(
 // beginnings returns the example ids at the beginnings of the first files, in the order of their first
 // edges, and what the owners there look like. Faults show when the graph is read.
 func (s *Source) beginnings(ctx context.Context) (examples [][]string, owners joinedScan) {
-	files := s.firsts()
+	files := s.splits
 	owners.off = files[0].OwnerSeparator != ""
 	if len(files) == 1 && (owners.off || files[0].OwnerType == ownergraph.Int64) {
 		return nil, owners

@@ -11,8 +11,7 @@ import (
 	"minsep/internal/ownergraph"
 )
 
-// Split is a unit of work: a part of one file and all that is needed to read it. It travels as
-// JSON, and needs only that the file can be opened under the same path where it is read. If the
+// Split is a unit of work: a file and all that is needed to read it. It travels as JSON, and needs only that the file can be opened under the same path where it is read. If the
 // file is another one by then, or changes while it is read, that is a fault: a copy on another
 // machine must have the same time of last change.
 type Split struct {
@@ -42,7 +41,7 @@ type Split struct {
 	// Number is the file's number in the graph, from 1.
 	Number int `json:"number,omitempty"`
 
-	// Part is what the format needs to know: the bytes or row groups, and the columns.
+	// Part is what the format needs to know, such as the columns.
 	Part json.RawMessage `json:"part"`
 }
 
@@ -77,7 +76,6 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if joined := b.joined.end(); joined != nil && err == nil {
 		err = b.fault(joined)
 	}
-	b.countFrom(f)
 	if err == nil {
 		err = b.flush()
 	}
@@ -121,7 +119,7 @@ func (s *Split) unchanged(f File) error {
 
 const ownerlessRule = "every example needs an owner, or set --skip-ownerless"
 
-// rows counts the rows of the split's file.
+// rows counts the rows of the file.
 func (s *Split) rows(ctx context.Context, fs FS) (int64, error) {
 	of, err := s.part()
 	if err != nil {

@@ -2,7 +2,6 @@ package graphio
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -34,15 +33,14 @@ var tsvFormat = format{
 	},
 }
 
-// tablePart is a part of a table in text, and the shape of its records.
+// tablePart is a table in text, and the shape of its records.
 type tablePart struct {
 	textPart
-	Delimiter string `json:"delimiter"`           // one byte
-	NoQuotes  bool   `json:"no_quotes,omitempty"` // there is no quote in the file, so that parts of it can be read
-	Fields    int    `json:"fields,omitempty"`    // of a record, at least 1; 0 of a file without any
-	Header    bool   `json:"header,omitempty"`    // the file's first record is one
-	Example   int    `json:"example,omitempty"`   // 0-based positions
-	Owner     int    `json:"owner,omitempty"`     // 0-based position
+	Delimiter string `json:"delimiter"`         // one byte
+	Fields    int    `json:"fields,omitempty"`  // of a record, at least 1; 0 of a file without any
+	Header    bool   `json:"header,omitempty"`  // the file's first record is one
+	Example   int    `json:"example,omitempty"` // 0-based positions
+	Owner     int    `json:"owner,omitempty"`   // 0-based position
 	// Names are names that the two columns have, or would have, in a header.
 	Names [2][]string `json:"names"`
 }
@@ -50,7 +48,7 @@ type tablePart struct {
 // table looks at the first records of a table; between is the name of its delimiters.
 func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
 	s := &in.split
-	in.whole, t.Compression, t.Encoding = t, in.compression, o.Encoding
+	in.part, t.Compression, t.Encoding = t, in.compression, o.Encoding
 	l, end, fault := t.begin(f)
 	if fault != nil {
 		return fault
@@ -263,55 +261,13 @@ func (t *tablePart) noHeader(first [][]byte, alone bool) *Fault {
 	return nil
 }
 
-// parts divides the table. A line may begin in a quoted field: then it can be read from the
-// beginning only.
-func (t *tablePart) parts(ctx context.Context, in *inspected, o *Options) (list []part, err error) {
-	ranges := t.ranges(in, o)
-	if len(ranges) == 1 {
-		return []part{t}, nil
-	}
-	quotes, err := hasQuotes(ctx, o.fs(), in.split.Path)
-	if err != nil || quotes {
-		return []part{t}, err
-	}
-	for _, r := range ranges {
-		one := *t
-		one.textPart, one.NoQuotes = r, true
-		list = append(list, &one)
-	}
-	return list, nil
-}
-
-// hasQuotes looks for a quote in a file.
-func hasQuotes(ctx context.Context, fs FS, name string) (bool, error) {
-	f, err := fs.Open(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	buf := make([]byte, 1<<20)
-	for at := int64(0); at < f.Size(); at += int64(len(buf)) {
-		n, err := f.ReadAt(buf, at)
-		if bytes.IndexByte(buf[:n], '"') >= 0 {
-			return true, nil
-		}
-		if err != nil && err != io.EOF {
-			return false, cause(err)
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
 func (t *tablePart) read(s *Split, f File, b *batcher) error {
 	return t.eachOf(f, b, func(l *lines) error { return t.readLines(s, l, b) })
 }
 
 func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
-	records := &table{lines: l, delim: t.Delimiter[0], part: t.NoQuotes}
-	header := t.Header && t.From == 0
+	records := &table{lines: l, delim: t.Delimiter[0]}
+	header := t.Header
 	for {
 		fields, line, err := records.next()
 		switch {

@@ -1,22 +1,18 @@
 package graphio
 
 import (
+	"bufio"
 	"io"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 )
 
-// textPart has the lines of a text that begin in the bytes From to To; To is 0 for all.
+// textPart says how to read the lines of a text.
 type textPart struct {
 	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
 	Encoding    string `json:"encoding,omitempty"`    // a key of encodings, or none for UTF-8
-	From        int64  `json:"from,omitempty"`
-	To          int64  `json:"to,omitempty"` // in bytes
 }
-
-// readBytes returns the size: a text is read whole.
-func (t *textPart) readBytes(size int64) int64 { return size }
 
 // begin begins to read the lines.
 func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
@@ -24,18 +20,7 @@ func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
 	if err != nil {
 		return nil, nil, &Fault{Err: err}
 	}
-	if t.From == 0 {
-		l = newLines(r, 0, t.length(f))
-	} else {
-		// The line that goes on at From began before it. One that begins at From does not: hence
-		// the byte before.
-		l = newLines(io.NewSectionReader(f, t.From-1, f.Size()-t.From+1), t.From-1, t.length(f))
-		if _, err := l.next(); err != nil && err != io.EOF {
-			return nil, nil, &Fault{Line: 1, Err: err}
-		}
-		l.number = 0
-	}
-	l.to, l.charset = t.To, decoderOf(t.Encoding)
+	l = &lines{r: bufio.NewReaderSize(r, lineBuffer), charset: decoderOf(t.Encoding)}
 	return l, func() { r.Close() }, nil
 }
 
@@ -64,19 +49,6 @@ func decoderOf(name string) *encoding.Decoder {
 	return nil
 }
 
-// ranges divides a text: one range, which is everything, if it is small or compressed, or if its rows
-// are numbered.
-func (t *textPart) ranges(in *inspected, o *Options) (list []textPart) {
-	size, most := in.size, o.splitBytes()
-	if t.Compression != "" || size <= most || o.RowIDs {
-		return []textPart{*t}
-	}
-	for from := int64(0); from < size; from += most {
-		list = append(list, textPart{Encoding: t.Encoding, From: from, To: min(from+most, size)})
-	}
-	return list
-}
-
 // eachOf reads the lines.
 func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
 	l, end, fault := t.begin(f)
@@ -84,21 +56,7 @@ func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
 		return b.fault(fault)
 	}
 	defer end()
-	if t.From > 0 {
-		b.before = l.offset
-	}
 	return read(l)
-}
-
-// length returns about the number of bytes that are read.
-func (t *textPart) length(f File) int64 {
-	switch {
-	case t.Compression != "":
-		return lineBuffer
-	case t.To > 0:
-		return t.To - t.From
-	}
-	return f.Size()
 }
 
 // end handles an error of reading lines: nil at the end of the text, else a fault.
