@@ -136,7 +136,7 @@ func (b *batcher) compareFolder() error {
 
 // fault records a fault at a line and returns errTooMany when there is no room for another.
 func (b *batcher) fault(f *Fault) error {
-	f.File, f.Number = b.split.Path, b.split.Number
+	f.File, f.Number = b.split.Name, b.split.Number
 	b.faults = append(b.faults, f)
 	if len(b.faults) == MaxFaults {
 		return errTooMany

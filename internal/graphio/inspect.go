@@ -72,6 +72,7 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 		readBytes: f.Size(),
 		split: Split{
 			Path:           name,
+			Name:           name,
 			Number:         number,
 			Stamp:          stamp,
 			Format:         is.name,

@@ -11,11 +11,13 @@ import (
 	"minsep/internal/ownergraph"
 )
 
-// Split is a unit of work: a file and all that is needed to read it. It travels as JSON, and needs only that the file can be opened under the same path where it is read. If the
-// file is another one by then, or changes while it is read, that is a fault: a copy on another
-// machine must have the same time of last change.
+// Split is a unit of work: a file and all that is needed to read it. It travels as JSON, and needs
+// only that the file can be opened under the same path where it is read. If the file is another one
+// by then, or changes while it is read, that is a fault: a copy on another machine must have the same
+// time of last change.
 type Split struct {
-	Path        string            `json:"path"`                   // of the file
+	Path        string            `json:"path"`                   // of the file, for workers in any folder
+	Name        string            `json:"name"`                   // of the file as it was given, for faults
 	Stamp       string            `json:"stamp,omitempty"`        // of the file as Open saw it: see [File]
 	Format      string            `json:"format"`                 // one of [Formats]
 	ExampleType ownergraph.IDType `json:"example_type"`           // to which example ids are read
@@ -58,11 +60,11 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	}
 	of, err := s.part()
 	if err != nil {
-		return &Fault{File: s.Path, Number: s.Number, Err: err}
+		return &Fault{File: s.Name, Number: s.Number, Err: err}
 	}
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
-		return &Fault{File: s.Path, Number: s.Number, Err: err}
+		return &Fault{File: s.Name, Number: s.Number, Err: err}
 	}
 	if fault := s.unchanged(f); fault != nil {
 		return errors.Join(fault, f.Close())
@@ -105,10 +107,10 @@ func (s *Split) part() (part, error) {
 func (s *Split) unchanged(f File) error {
 	switch stamp, err := f.Stamp(); {
 	case err != nil:
-		return &Fault{File: s.Path, Number: s.Number, Err: err}
+		return &Fault{File: s.Name, Number: s.Number, Err: err}
 	case stamp != s.Stamp:
 		return &Fault{
-			File:   s.Path,
+			File:   s.Name,
 			Number: s.Number,
 			Found:  "the file was changed while it was read",
 			Rule:   "wait until nothing writes to it, and repeat the command",
@@ -137,12 +139,12 @@ func (s *Split) rows(ctx context.Context, fs FS) (int64, error) {
 func (s *Split) fileDigest(ctx context.Context, fs FS) ([]byte, error) {
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
-		return nil, &Fault{File: s.Path, Number: s.Number, Err: err}
+		return nil, &Fault{File: s.Name, Number: s.Number, Err: err}
 	}
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
-		return nil, &Fault{File: s.Path, Number: s.Number, Err: cause(err)}
+		return nil, &Fault{File: s.Name, Number: s.Number, Err: cause(err)}
 	}
 	return sum.Sum(nil), s.unchanged(f)
 }

@@ -1,10 +1,8 @@
 package idcolumn
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -103,24 +101,14 @@ func (r *Reader) more() error {
 // reading.
 func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 	defer guard(&err)
-	p := r.pages
 	for done < n {
 		if err := r.more(); err == io.EOF {
 			return done, ErrCorrupt
 		} else if err != nil {
 			return done, err
 		}
-		// Runs without null are taken at once; the fast count of bytes finds out whether one is.
-		m := min(n-done, p.entries-r.at)
-		if r.col.maxDef > 0 && bytes.Count(p.defs[r.at:r.at+m], []byte{r.col.maxDef}) != m {
-			m = slices.IndexFunc(p.defs[r.at:r.at+m], func(d byte) bool { return d != r.col.maxDef })
-			if m == 0 {
-				r.at++
-				return done + 1, Null
-			}
-		}
-		took, err := r.take(dst, m)
-		if done += took; err != nil {
+		done++
+		if err := r.entry(dst); err != nil {
 			return done, err
 		}
 	}
@@ -169,40 +157,23 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 			r.at++
 			continue
 		}
-		n := 1
-		for r.at+n < p.entries && p.reps[r.at+n] != 0 && p.defs[r.at+n] == r.col.maxDef {
-			n++
-		}
-		took, err := r.take(dst, n)
-		if ids += took; err != nil {
+		if err := r.entry(dst); err != nil {
 			wrong = err
 		}
+		ids++
 	}
 }
 
-// take adds the next n entries, none of them null, to a column, and returns how many it went
-// through, as Fill does.
-func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
-	first, p := r.value, r.pages
-	switch {
-	case p.indexed:
-		for _, x := range p.index[first : first+n : len(p.index)] {
-			done++
-			if err = p.dict.appendTo(dst, int(x), r.col); err != nil {
-				break
-			}
-		}
-	case p.vals.kind == format.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
-		for _, v := range p.vals.i64[first : first+n : len(p.vals.i64)] {
-			dst.AppendInt(v)
-		}
-		done = n
-	default:
-		for ; done < n && err == nil; done++ {
-			err = p.vals.appendTo(dst, first+done, r.col)
-		}
+// entry adds the id of the next entry, which is on the page, to a column.
+func (r *Reader) entry(dst *ownergraph.IDs) error {
+	p, i := r.pages, r.value
+	r.at++
+	if r.col.maxDef > 0 && p.defs[r.at-1] != r.col.maxDef {
+		return Null
 	}
-	r.at += done
-	r.value += done
-	return done, err
+	r.value++
+	if p.indexed {
+		return p.dict.appendTo(dst, int(p.index[i]), r.col)
+	}
+	return p.vals.appendTo(dst, i, r.col)
 }
