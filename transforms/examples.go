@@ -38,7 +38,7 @@ type Limits struct {
 
 	// The fields below do not change the result.
 
-	EdgesInMemory int64  // pairs that the worker that bounds them holds in memory, at 70 bytes each for integers; more go through files, at three times the cost; 0 for 2^26
+	EdgesInMemory int64  // pairs that the worker that bounds them holds in memory, at 90 bytes each for integers; more go through files, at three times the cost; 0 for 2^26
 	TempDir       string // of these files, on each worker; empty for the system's
 	SharedDir     string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
 	BundleBytes   int64  // of output after which files in SharedDir take the rest; 0 for what Flink bears

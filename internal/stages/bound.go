@@ -21,7 +21,7 @@ type Bound struct {
 
 	// EdgesInMemory is the number of edges that are held in memory, and beyond which they go through
 	// temporary files; 0 for ondisk.DefaultInMemory.
-	EdgesInMemory int64 `flag:"edges-in-memory" help:"hold at most this many edges in memory, at 70 bytes each; a larger graph goes through files in --work-dir and in the run directory; does not change the result"`
+	EdgesInMemory int64 `flag:"edges-in-memory" help:"hold at most this many edges in memory, at 90 bytes each; a larger graph goes through files in --work-dir and in the run directory; does not change the result"`
 
 	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
 	// is a fault. "" for any.
