@@ -102,7 +102,7 @@ func TestFaults(t *testing.T) {
 		name, args string
 		fault      func(t *testing.T, k *flink.Cluster) (happened bool)
 	}{
-		{"bound-without-a-taskmanager", bound, replaceTaskManager(6)},
+		{"bound-without-a-taskmanager", bound, replaceTaskManager(4)},
 		// A larger graph: a job must be there to be disturbed, however fast the machine is.
 		{"bound-without-a-worker", strings.Replace(bound, demoGraph, "large.parquet", 1), killWorker(500 * time.Millisecond)},
 		{"account-without-a-worker", account, killWorker(time.Second)},
