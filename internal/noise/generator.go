@@ -413,11 +413,13 @@ func fillPiece[T float32 | float64](w *worker, values []T, from, to int, round r
 // scratchBytes is about the size of a worker's panels. They stay in the second level of cache.
 const scratchBytes = 1 << 19
 
-// tilePanels returns the number of panels of a tile, whose rows stay in the cache while they are made.
+// tilePanels returns the number of panels of a tile, whose rows stay in the cache while they are
+// made. It is odd: rows that lie a power of two apart share the same few places in the cache.
 func (g *Generator) tilePanels() int {
 	rows := 2 * g.slots
 	if g.slots == 0 {
 		rows = g.history + chunkRows
 	}
-	return min(g.panels, max(1, scratchBytes/8/lanes/rows), 128)
+	panels := min(g.panels, max(1, scratchBytes/8/lanes/rows), 128)
+	return max(1, panels-1+panels%2)
 }
