@@ -2,6 +2,7 @@ package mechanism
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -320,7 +321,11 @@ func optimalDense(ctx context.Context, p Problem, limit float64) (s *Strategy, g
 	for i := range n {
 		row = p.Workload.Row(row, i)
 		if !(math.Abs(row[i]) > 0) {
-			check.Requiref(false, "workload diagonal", row[i], "must not be zero, at step %d: a dense strategy needs learning rates above 0", i)
+			name, given := "workload diagonal", fmt.Sprintf("of %v at step %d", row[i], i)
+			if p.Workload.LearningRates != nil {
+				name, given = "schedule", fmt.Sprintf("with the rate %v at step %d", row[i], i)
+			}
+			check.Require(false, name, given, "must be above 0 for a dense strategy")
 			break
 		}
 	}

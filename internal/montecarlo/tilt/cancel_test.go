@@ -28,7 +28,7 @@ func (c *countdown) Err() error {
 func TestCancelledProposal(t *testing.T) {
 	const direction, most = montecarlo.P, 8
 	for name, c := range map[string]Config{
-		"blocks":   {specOf(sampling.BMinSep{Prob: .02, Steps: 60, MinSep: 12, WarmStart: true}, toeplitz(60, 1, .6, .4, .3, .2, .2, .1, .1, .1, .1, .1, .1), 2.5), 1, direction},
+		"blocks":   {specOf(sampling.BMinSep{Prob: .02, Steps: 40, MinSep: 8, WarmStart: true}, toeplitz(40, 1, .6, .4, .3, .2, .2, .1, .1), 2.5), 1, direction},
 		"parts":    {specOf(sampling.BMinSep{Prob: 1, Steps: 900, MinSep: 900, WarmStart: true}, toeplitz(900, 1, .5), .5), .7, direction},
 		"tangents": {specOf(sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 20}, toeplitz(40, 1, .5), .8), 1, montecarlo.Q},
 		"owners":   {ownersOf(specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 4}, toeplitz(24, 1, .5), 1), 3), 1, direction},
