@@ -325,7 +325,7 @@ func optimalDense(ctx context.Context, p Problem, limit float64) (s *Strategy, g
 			if p.Workload.LearningRates != nil {
 				name, given = "schedule", fmt.Sprintf("with the rate %v at step %d", row[i], i)
 			}
-			check.Require(false, name, given, "must be above 0 for a dense strategy")
+			check.Require(false, name, given, "must have rates above 0 for a dense strategy, and no 0 on the diagonal")
 			break
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // TestTooLittleNoise: where no order serves at a noise multiplier and one does at a larger one, the
 // error is one of tables, so that searches go on with more noise.
 func TestTooLittleNoise(t *testing.T) {
-	toeplitz := must.Get(mechanism.Problem{Workload: mechanism.Prefix(100)}.Make(t.Context(), mechanism.KindBandedToeplitz, 12))(t)
-	run := accounting.Run{Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 100, EpochSteps: 50, MinSep: 12}}, Strategy: toeplitz, MaxExamplesPerOwner: 8}
+	toeplitz := must.Get(mechanism.Problem{Workload: mechanism.Prefix(200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16))(t)
+	run := accounting.Run{Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 200, EpochSteps: 100, MinSep: 16}}, Strategy: toeplitz, MaxExamplesPerOwner: 8}
 	propose := func(noiseMultiplier float64) error {
 		_, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: 8, Direction: montecarlo.P}, math.Inf(1))
 		return err
