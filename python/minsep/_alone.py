@@ -101,7 +101,7 @@ class Alone:
 
     def __getitems__(self, places: list[tuple[int, int]]) -> list[Any]:
         if self.plain:
-            rows = [row for _, row in places]
+            rows = torch.tensor([row for _, row in places], dtype=torch.long)
             return [[x[rows] for x in self._data.tensors]]
         collate = self._collate or torch.utils.data.default_collate
         with restored():

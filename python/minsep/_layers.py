@@ -1,19 +1,20 @@
 """Gradients by example of a model in PyTorch 2: of layers from their inputs and the gradients of
-their outputs, of other parameters by vmap."""
+their outputs, of other parameters from a copy for each example."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Iterator
+from typing import Any, Callable, Collection, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch.func import grad
 
 from ._arguments import NO_GRADIENT
 from ._torchclip import Part, Product, Stored
+
+_CHECKPOINT = "torch.utils.checkpoint makes activations again in the backward pass, in which torch.func cannot"
 
 
 @dataclass
@@ -46,24 +47,30 @@ class Layers:
         alone names weights that loss is not given, as their layers have them."""
         layers = self._layers(trained)
 
-        def make(given: dict[str, torch.Tensor], *batch: torch.Tensor) -> dict[str, Part]:
-            params = {name: p for name, p in given.items() if name not in alone}
+        def make(weights: dict[str, torch.Tensor], *batch: torch.Tensor) -> dict[str, Part]:
+            params = {name: p for name, p in weights.items() if name not in alone}
             calls = self._called(loss, layers, params, [x[0] for x in batch])
             used = {call.module: layers[call.module] for call in calls}
             whole = {layer.name for layer in used.values()}
-            variables = {"small": {name: p for name, p in params.items() if name not in whole}, "probes": [call.kind.new_zeros(call.shape) for call in calls]}
             held = {name: params[name] for name in whole if name in params}
+            # Of each example its own, in no memory: vmap lets it see no other's.
+            small = {name: p.expand(len(batch[0]), *p.shape).requires_grad_() for name, p in params.items() if name not in whole}
+            probes = [call.kind.new_zeros(()).expand(len(batch[0]), *call.shape).requires_grad_() for call in calls]
 
-            def of_one(variables: Any, *one: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-                with _listening(calls, used, variables["probes"]) as inputs:
-                    value = loss({**held, **variables["small"]}, *one)
+            def of_one(small: Any, probes: Any, *one: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+                with _listening(calls, used, probes) as inputs:
+                    value = loss({**held, **small}, *one)
                 return value, inputs
 
-            found, inputs = together(grad(of_one, has_aux=True), variables, *batch)
-            parts: dict[str, Part] = {name: Stored(g) for name, g in found["small"].items()}
-            parts |= _products([layers[call.module] for call in calls], inputs, found["probes"])
-            parts |= {name: _none(len(batch[0]), p) for name, p in given.items() if name not in parts}  # whose layers have no call
-            return {name: parts[name] for name in given}
+            with torch.enable_grad(), torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINT):
+                values, inputs = together(of_one, small, probes, *batch)
+            variables = [*small.values(), *probes]
+            given = torch.autograd.grad(values, variables, torch.ones_like(values), allow_unused=True)
+            found = [torch.zeros_like(x) if g is None else g for x, g in zip(variables, given)]
+            parts: dict[str, Part] = {name: Stored(g) for name, g in zip(small, found)}
+            parts |= _products([layers[call.module] for call in calls], inputs, found[len(small) :])
+            parts |= {name: _none(len(batch[0]), p) for name, p in weights.items() if name not in parts}  # whose layers have no call
+            return {name: parts[name] for name in weights}
 
         return make
 
@@ -143,7 +150,7 @@ def check_gradient(loss: torch.Tensor) -> None:
 
 
 @contextlib.contextmanager
-def _listening(calls: list[_Call], layers: Collection[torch.nn.Module], probes: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+def _listening(calls: list[_Call], layers: Collection[torch.nn.Module], probes: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """Adds a probe to what each call of a layer gives, and keeps its input."""
     inputs: list[torch.Tensor] = []
     changed = "model: does not always call its layers in the same way{}: give microbatch=1, which makes the gradients one by one"
@@ -165,7 +172,7 @@ def _listening(calls: list[_Call], layers: Collection[torch.nn.Module], probes: 
         raise ValueError(changed.format(""))
 
 
-def _products(layers: list[_Layer], inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> dict[str, Part]:
+def _products(layers: list[_Layer], inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> dict[str, Part]:
     """The parts of each weight, over all calls of all layers that have it."""
     found: dict[str, list[Product]] = {}
     for layer, x, b in zip(layers, inputs, outputs):

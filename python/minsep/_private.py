@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import numpy as np
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vjp, vmap
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _seeds, _torchsum
@@ -30,7 +30,7 @@ from ._session import NO_CHECKPOINT, Session, replaced
 from ._sharded import Collected, Sharded, local, reshard
 from ._torchclip import Ghost, Part, Stored, each_sum, round_once
 from ._torchnoise import DeviceNoise, RowNoise
-from ._tree import check_clip, check_microbatch, check_rows, map_leaves
+from ._tree import check_clip, check_microbatch, check_rows
 from .errors import TrainingError
 
 _CHANGES = (
@@ -245,9 +245,8 @@ class Private:
         """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
 
         def add_noise(total: Any, noise: Any) -> Any:
-            if self._ghost is not None:
-                total = map_leaves(lambda x: round_once(x, self.run.grid), total)
-            return _torchsum.add_noise(total, noise, self.run.grid, self.run.expected_batch_size)
+            more = {} if self._ghost is None else {"prepare": lambda sums: round_once(sums, self.run.grid)}
+            return _torchsum.noisy_mean(total, noise, self.run.grid, self.run.expected_batch_size, **more)
 
         if self._sharded is not None:
             self._sharded.put(add_noise(total.total, noise), trained)
@@ -291,7 +290,7 @@ class Private:
 
         total = _torchsum.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
         check_rows(rows, len(examples[0]), owners)
-        seeds = torch.tensor([_seeds.number(self._session.seed, step, int(row)) for row in rows], dtype=torch.int64, device=examples[0].device)
+        seeds = torch.tensor([_seeds.number(self._session.seed, step, row) for row in rows.tolist()], dtype=torch.int64, device=examples[0].device)
         params = {name: (p if name in alone else whole.get(name, p).detach()) for name, p in trained.items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]), contextlib.nullcontext() if self._sharded is None else self._sharded.computing():
@@ -409,11 +408,21 @@ class _Loss(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return value
 
 
-def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> Any:
-    """What a function gives of the parameters and each example."""
+def _mapped(function: Callable[..., tuple[Any, Any]], *batch: Any, apart: bool = False) -> Any:
+    """The two results of a function of each example. apart divides layers such as LSTM, of which
+    vmap knows the parts alone, as a derivative inside of it does."""
+
+    def of_one(*one: Any) -> tuple[Any, Any]:
+        if not apart:
+            return function(*one)
+        value, _, more = vjp(lambda _: function(*one), torch.zeros(()), has_aux=True)
+        return value, more
+
     try:
-        return vmap(gradient, (None, *(0 for _ in batch)), randomness="error")(params, *batch)
+        return vmap(of_one, randomness="error")(*batch)
     except RuntimeError as err:
+        if "Batching rule not implemented" in str(err) and not apart:
+            return _mapped(function, *batch, apart=True)
         if "mutate a captured Tensor" in str(err):
             raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
         if "randomness error mode" in str(err):
@@ -431,9 +440,9 @@ def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> 
 _NOT_MAPPED = (
     (".item()", "model or loss calls .item(), float() or the like, or has an if on a value of an example"),
     ("data-dependent control flow", "model or loss has an if on a value of an example"),
-    ("in-place", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
-    ("inplace", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
-    ("broadcast shape", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
+    ("in-place", "a tensor is changed in place, such as one of torch.zeros"),
+    ("inplace", "a tensor is changed in place, such as one of torch.zeros"),
+    ("broadcast shape", "a tensor is changed in place, such as one of torch.zeros"),
 )
 
 

@@ -78,8 +78,7 @@ class Stored:
         return Stored(values[:, 0] if rows.shape[1] == 1 else values.to(torch.float64).mean(1))
 
     def add(self, total: torch.Tensor, factors: torch.Tensor, rounded: bool) -> None:
-        """Adds each times its factor, rounded toward zero or as it is, to total, both in multiples
-        of the grid."""
+        """Adds each times its factor, rounded toward zero or as it is, to total."""
         flat, sums = self.values.reshape(self.count, math.prod(self.shape)), total.reshape(-1)
         for rows, places in _blocks(flat):
             block = flat[rows, places].to(torch.float64, copy=True)
@@ -117,8 +116,11 @@ class Product:
     def squares(self) -> tuple[torch.Tensor, torch.Tensor]:
         """A bound of the square of the norm of each example's gradient, as `add` computes it, and
         the square of the sum of the norms of its products."""
-        none = torch.zeros(0, dtype=torch.float64, device=self.left.device)
-        norms, absolute = zip((none, none), *(self._part(part)._squares() for part in self._few()))
+        found = [part._squares() for _, part in self._few()]
+        if len(found) == 1:
+            return found[0]
+        none = torch.zeros(0, dtype=torch.float64, device=self.device)
+        norms, absolute = zip((none, none), *found)
         return torch.cat(norms), torch.cat(absolute)
 
     def chosen(self, rows: torch.Tensor) -> Product:
@@ -132,35 +134,36 @@ class Product:
             return Product(places(self.left), places(self.right), places(self.ids), places(self.looked), self.shape)
         return Product(places(self.left).to(torch.float64) / k, places(self.right), places(self.ids), places(self.looked).to(torch.float64) / k, self.shape)
 
-    def _few(self) -> Iterator[slice]:
+    def _few(self) -> Iterator[tuple[slice, Product]]:
         """Examples whose numbers have room in float64 together."""
         numbers = self.left.numel() + self.right.numel() + self.looked.numel()
         size = max(2**22 * self.count // max(numbers, 1), 1)
-        return (slice(first, first + size) for first in range(0, self.count, size))
-
-    def _part(self, part: slice) -> Product:
-        return Product(self.left[part], self.right[part], self.ids[part], self.looked[part], self.shape)
+        if size >= self.count:
+            yield slice(None), self
+            return
+        for first in range(0, self.count, size):
+            few = slice(first, first + size)
+            yield few, Product(self.left[few], self.right[few], self.ids[few], self.looked[few], self.shape)
 
     def _squares(self) -> tuple[torch.Tensor, torch.Tensor]:
-        left, right, looked = (x.to(torch.float64) for x in (self.left, self.right, self.looked))
-        dense = (left.norm(dim=2) * right.norm(dim=2)).sum(1)
-        rows = looked.norm(dim=2).sum(1)
-        places, more = left.shape[1], looked.shape[1]
-        slack = gamma(left.shape[2] + right.shape[2] + places**2 + 4) * dense**2
-        if places == 1:
-            square = dense**2 + slack
-        else:
-            square = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum((1, 2)) + slack
+        places, more = self.left.shape[1], self.looked.shape[1]
+        absolute = dense = (_norms(self.left) * _norms(self.right)).sum(1)
+        slack, apart = gamma(self.left.shape[2] + self.right.shape[2] + places**2 + 4), gamma(places + more + 4)
+        if places == 1 and not more:
+            return (dense * (math.sqrt(1 + slack) + apart)) ** 2, dense**2
+        left, right = self.left.to(torch.float64), self.right.to(torch.float64)
+        square = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum((1, 2)) + slack * dense**2
         if more:
+            looked, rows = self.looked.to(torch.float64), _norms(self.looked).sum(1)
             sums, _, example = self._rows(looked)
             found = torch.zeros_like(rows).index_add_(0, example, sums.square().sum(1))
-            square = square + (found.sqrt() + gamma(right.shape[2] + 2 * more + 4) * rows) ** 2
-        if places and more:
-            at = self.ids[:, None, :].expand(-1, places, -1)
-            cross = (left.gather(2, at) * (right @ looked.transpose(1, 2))).sum((1, 2))
-            square = square + 2 * (cross + gamma(places * more + right.shape[2] + 4) * dense * rows)
-        absolute = dense + rows
-        return (square.clamp(min=0).sqrt() + gamma(places + more + 4) * absolute) ** 2, absolute**2
+            square = square + (found.sqrt() + gamma(self.right.shape[2] + 2 * more + 4) * rows) ** 2
+            absolute = dense + rows
+            if places:
+                at = self.ids[:, None, :].expand(-1, places, -1)
+                cross = (left.gather(2, at) * (right @ looked.transpose(1, 2))).sum((1, 2))
+                square = square + 2 * (cross + gamma(places * more + self.right.shape[2] + 4) * dense * rows)
+        return (square.clamp(min=0).sqrt() + apart * absolute) ** 2, absolute**2
 
     def _rows(self, looked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The rows of each example's gradient that were looked up, each once, with their numbers
@@ -172,23 +175,29 @@ class Product:
         return sums, keys % rows, torch.div(keys, rows, rounding_mode="floor")
 
     def add(self, total: torch.Tensor, factors: torch.Tensor, rounded: bool) -> None:
-        """Adds each times its factor, rounded toward zero or as it is, to total, both in multiples
-        of the grid."""
+        """Adds each times its factor, rounded toward zero or as it is, to total."""
         matrix = total.reshape(self.left.shape[2], self.right.shape[2])
-        for few in self._few():
-            part = self._part(few)
-            left, looked = (x.to(torch.float64) * factors[few, None, None] for x in (part.left, part.looked))
+        for few, part in self._few():
+            left = part.left.to(torch.float64) * factors[few, None, None]
+            looked = part.looked.to(torch.float64) * factors[few, None, None] if part.ids.shape[1] else part.looked
             if not rounded:
-                matrix.addmm_(left.flatten(0, 1).T, part.right.flatten(0, 1).to(torch.float64))
-                matrix.index_put_((part.ids.flatten(),), looked.flatten(0, 1), accumulate=True)
+                if part.left.shape[1]:
+                    matrix.addmm_(left.flatten(0, 1).T, part.right.flatten(0, 1).to(torch.float64))
+                if part.ids.shape[1]:
+                    matrix.index_put_((part.ids.flatten(),), looked.flatten(0, 1), accumulate=True)
             elif not part.left.shape[1]:
-                sums, numbers, _ = part._rows(looked)
+                sums, numbers, _ = part._rows(looked.to(torch.float64))
                 matrix.index_put_((numbers,), _truncate(sums), accumulate=True)
             elif part.ids.shape[1]:
                 for one, right, ids, rows in zip(left, part.right, part.ids, looked):
                     _add_rounded(matrix, (one.T @ right.to(torch.float64)).index_put_((ids,), rows, accumulate=True)[None])
             else:
                 _add_products(matrix, left, part.right.to(torch.float64))
+
+
+def _norms(x: torch.Tensor) -> torch.Tensor:
+    """The norms of the last dimension, in float64."""
+    return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
 
 
 def _add_products(matrix: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
@@ -217,13 +226,18 @@ def _add_rounded(total: torch.Tensor, block: torch.Tensor) -> None:
 
 
 def _truncate(block: torch.Tensor) -> torch.Tensor:
-    """Rounds toward zero, in place. On processors NumPy does it several times as fast as PyTorch
-    2.15."""
-    if block.device.type != "cpu":
-        return block.trunc_()
-    array = block.numpy()
+    """Rounds toward zero, in place."""
+    array = as_array(block)
+    if isinstance(array, torch.Tensor):
+        return array.trunc_()
     np.trunc(array, out=array)
     return block
+
+
+def as_array(x: torch.Tensor) -> Any:
+    """On processors, an array of NumPy in the same memory, which rounds and compares several times
+    as fast as PyTorch 2.15."""
+    return x.numpy() if x.device.type == "cpu" else x
 
 
 Part = Union[Stored, Product]
@@ -270,20 +284,46 @@ def round_once(total: torch.Tensor, grid: float) -> torch.Tensor:
 
 def each_sum(parts: dict[Any, Part], clip_norm: float, grid: float, is_padding: Any, owners: Any, ghost: Ghost | None = None) -> Iterator[tuple[Any, torch.Tensor]]:
     """The sums of the clipped gradients of examples, or of the clipped means of their owners, one
-    parameter after the other: on the grid, unless they are of ghost clipping."""
+    parameter after the other, in some order: on the grid, unless they are of ghost clipping."""
     count = next(iter(parts.values())).count
     limit, absolute = clip_norm * (1 - SLACK), math.inf
+    rounded = grid > 0 and ghost is None
+    unit = grid if rounded else 1.0
     if ghost is not None:
         limit = ghost.norm(clip_norm, grid, sum(math.prod(part.shape) for part in parts.values()))
         absolute = ghost.absolute(clip_norm, max(part.places for part in parts.values()))
     with torch.no_grad():
-        chosen = [_kept(parts, rows, limit, absolute) for rows in _rows_of_means(count, on_host(is_padding), on_host(owners))]
-    for name, part in parts.items():
+        groups = [(names, _of(names, parts)) for names in _together(parts)]
+        chosen = [_kept([part for _, part in groups], rows, limit, absolute) for rows in _rows_of_means(count, on_host(is_padding), on_host(owners))]
+    for names, part in groups:
         with torch.no_grad():
-            total = torch.zeros(part.shape, dtype=torch.float64, device=part.device)
+            sums = torch.zeros(part.shape, dtype=torch.float64, device=part.device)
             for rows, factors in chosen:
-                _chosen(part, rows).add(total, factors / (grid or 1), grid > 0 and ghost is None)
-        yield name, total.mul_(grid) if grid else total
+                _chosen(part, rows).add(sums, factors / unit, rounded)
+            if rounded:
+                sums.mul_(unit)
+        if len(names) == 1:
+            yield names[0], sums
+        else:
+            shapes = [parts[name].shape for name in names]
+            yield from zip(names, (x.reshape(shape) for x, shape in zip(sums.split([math.prod(shape) for shape in shapes]), shapes)))
+
+
+def _together(parts: dict[Any, Part]) -> list[list[Any]]:
+    """The names of parts, those of small stored gradients together."""
+    groups: dict[Any, list[Any]] = {}
+    for name, part in parts.items():
+        small = isinstance(part, Stored) and math.prod(part.shape) <= 1024
+        groups.setdefault(part.device if small else name, []).append(name)
+    return [*groups.values()]
+
+
+def _of(names: list[Any], parts: dict[Any, Part]) -> Part:
+    """The parts of some names as one."""
+    if len(names) == 1:
+        return parts[names[0]]
+    stored = [part.values.reshape(part.count, math.prod(part.shape)) for part in (parts[name] for name in names) if isinstance(part, Stored)]
+    return Stored(torch.cat(stored, dim=1))
 
 
 def _rows_of_means(count: int, is_padding: Any, owners: Any) -> list[NDArray[np.int64] | None]:
@@ -299,10 +339,10 @@ def _rows_of_means(count: int, is_padding: Any, owners: Any) -> list[NDArray[np.
     return [order[first[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes)]
 
 
-def _kept(parts: dict[Any, Part], rows: NDArray[np.int64] | None, limit: float, absolute: float) -> tuple[Any, torch.Tensor]:
+def _kept(parts: list[Part], rows: NDArray[np.int64] | None, limit: float, absolute: float) -> tuple[Any, torch.Tensor]:
     """Those of the rows whose gradients are finite, and their factors."""
     single = rows is None or rows.shape[1] == 1
-    found = [(part if single else _chosen(part, rows)).squares() for part in parts.values()]  # of padding too: kernels may add otherwise in another shape
+    found = [(part if single else _chosen(part, rows)).squares() for part in parts]  # of padding too: kernels may add otherwise in another shape
     norms, terms = (torch.stack(of).sum(0).sqrt() for of in zip(*found))
     if single and rows is not None:
         kept = torch.as_tensor(rows[:, 0], device=norms.device)

@@ -13,7 +13,7 @@ from ._clip import HELD, check_on_grid, held_by, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import padded
 from ._run import Run, need_run
-from ._torchclip import Part, Stored, each_sum, on_host
+from ._torchclip import Part, Stored, as_array, each_sum, on_host
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows, flatten, map_leaves, rows_of
 
 
@@ -29,7 +29,8 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     count = rows_of(leaves)
     check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners, is_padding)
     parts: dict[Any, Part] = {i: Stored(leaf.detach()) for i, (_, leaf) in enumerate(leaves)}
-    return build([total for _, total in each_sum(parts, clip_norm, grid, is_padding, owners)])
+    totals = dict(each_sum(parts, clip_norm, grid, is_padding, owners))
+    return build([totals[i] for i in parts])
 
 
 def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -144,27 +145,56 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
     rounded to dtype. An array that `read_noise` gave is refused a second time; copies of it, such
     as tensors, are not recognised.
     """
+    return noisy_mean(total, noise, grid, divisor, dtype)
+
+
+def noisy_mean(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Any:
+    """The noisy mean of `add_noise`, of what prepare makes of the values of the sum."""
     check_divisor(divisor)
     check_grid(grid)
-    flatten(total, "total")
-    rows = _rows.not_added((z for _, z in flatten(noise, "noise")[0]), divisor)
-
-    def one(s: torch.Tensor, z: Any) -> torch.Tensor:
-        z = z if isinstance(z, torch.Tensor) else torch.tensor(np.asarray(z))  # a copy: files cannot be written
-        added = z.to(s.device, torch.float64)
+    leaves, build = flatten(total, "total")
+    given, _ = flatten(noise, "noise")
+    if [path for path, _ in leaves] != [path for path, _ in given]:
+        raise ValueError("noise: has other leaves than the sum: give the noise of the same tree")
+    rows = _rows.not_added((z for _, z in given), divisor)
+    for (_, s), (_, z) in zip(leaves, given):
         if not s.is_floating_point():
             raise ValueError(f"total: of type {s.dtype}: must be floating-point, as clip_and_sum gives it")
-        if s.shape != added.shape:
-            raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
-        held = {"total": held_by(s.element_size()), "noise": held_by(z.element_size())}
-        s = s.to(torch.float64)
-        check_on_grid(s, added, grid, held)
-        return ((s + added) / divisor).to(dtype)
-
+        if s.shape != z.shape:
+            raise ValueError(f"noise: of shape {tuple(z.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
+    means: list[torch.Tensor] = []
     with torch.no_grad():
-        mean = map_leaves(one, total, noise)
+        for few in _several([s for _, s in leaves]):
+            sums = [s for _, s in leaves[few]]
+            row = _joined([z for _, z in given[few]])
+            held = {"total": held_by(min(s.element_size() for s in sums)), "noise": held_by(row.element_size())}
+            values = prepare(torch.cat([s.reshape(-1) for s in sums]).to(torch.float64))
+            added = row.to(values.device, torch.float64)
+            check_on_grid(as_array(values), as_array(added), grid, held)
+            mean = values.add_(added).div_(divisor).to(dtype)
+            means += [part.reshape(s.shape) for part, s in zip(mean.split([s.numel() for s in sums]), sums)]
     _rows.added(rows)
-    return mean
+    return build(means)
+
+
+def _several(leaves: list[torch.Tensor]) -> Iterator[slice]:
+    """Parts of a list of tensors, each of one device, whose values fit a processor's cache together,
+    or one tensor."""
+    first, size = 0, 0
+    for i, leaf in enumerate(leaves):
+        if i > first and (size + leaf.numel() > 2**17 or leaf.device != leaves[first].device):
+            yield slice(first, i)
+            first, size = i, 0
+        size += leaf.numel()
+    if leaves:
+        yield slice(first, len(leaves))
+
+
+def _joined(noise: list[Any]) -> torch.Tensor:
+    """The values of noise side by side, as a copy: files cannot be written."""
+    if isinstance(noise[0], torch.Tensor):
+        return torch.cat([z.reshape(-1) for z in noise])
+    return torch.from_numpy(np.concatenate([np.asarray(z).reshape(-1) for z in noise]))
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

@@ -60,10 +60,10 @@ def private(
     for dropout and the like. It follows from a secret of this start, the step and the example.
 
     key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
-    With device_noise=True, the devices that hold params make their noise, as in `device_noise`; if
-    the strategy has state, a training that goes on makes all earlier steps again. Raises ValueError
-    for another number of coordinates than the run's, for an optimizer that asks for the loss, and
-    for a loss that is not a single number; TrainingError for a state of another step than the next.
+    With device_noise=True, the devices that hold params make their noise, as in `device_noise`.
+    Raises ValueError for another number of coordinates than the run's, for an optimizer that asks
+    for the loss, and for a loss that is not a single number; TrainingError for a state of another
+    step than the next.
     """
     return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, frozen=frozen, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
         device_noise=device_noise)
@@ -72,11 +72,9 @@ def private(
 def scale_by_step_noise(rate: Any, run: Run) -> Any:
     """A learning rate, or a schedule of learning rates, times `run.step_noise`.
 
-    It is for Adam with a learning rate that was found with DP-SGD's noise. Adam divides by the root
-    of the mean square of single steps, which is mostly noise. With ρ times the noise of a step its
-    steps are thus 1/ρ as long. rate is a number, or a function of the step, as in optax; the result
-    is of the same kind. A threshold for the clipping of updates grows likewise. It is not for SGD,
-    whose steps do not depend on the noise of a step.
+    It is for Adam with a learning rate that was found with DP-SGD's noise (docs/python.md), and not
+    for SGD. rate is a number, or a function of the step, as in optax; the result is of the same
+    kind.
     """
     ratio = need_run(run, "scale_by_step_noise(rate, run)").step_noise
     if callable(rate):

@@ -54,22 +54,15 @@ def private(
     input and the gradient of its output, and is not kept if it is larger than they are
     (docs/formulas.md, F2.1). With microbatch 1 all gradients are kept, of one example at a time.
     clipping="ghost" sums the clipped gradients of a microbatch by one product for each layer, which
-    is faster for large layers, and rounds the sum of a step once. It clips to a little less than
-    the clip norm, and another number of processes may round a coordinate otherwise.
+    is faster, and rounds the sum of a step once. It clips to a little less than the clip norm, and
+    another number of processes may round a coordinate otherwise.
 
     If torch.distributed has a group of several processes, as torchrun starts them, they train
-    together. `loader` gives each its part of a batch, whole microbatches, and each makes its part
-    of the noise. Sums and means are of all processes, and process 0 writes the file of `save`. Any
-    number of processes makes the same weights, bit for bit, and may go on after a kill. Each holds
-    the whole model and optimizer or, after `torch.distributed.fsdp.fully_shard(model)`, its part of
-    them. Then weights of Linear and Embedding layers are gathered layer by layer, unless they are
-    trained with microbatch 1, and other parameters for each step.
+    together: docs/large-models.md says how, and how fully_shard divides the model.
 
     key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
-    With device_noise=True, the device of the model makes the noise, as in `device_noise`; if the
-    strategy has state, a training that goes on makes all earlier steps again. Random numbers, such
-    as those of dropout, are seeded by step, from a secret in that folder. The model's mode stays as
-    it is.
+    With device_noise=True, the device of the model makes the noise, as in `device_noise`. Random
+    numbers, such as those of dropout, are seeded by step. The model's mode stays as it is.
 
     Raises ValueError for layers that mix examples, such as BatchNorm in training mode, for buffers
     and weights that change in forward, for an optimizer with other parameters than the trained
@@ -87,11 +80,8 @@ def private(
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:
     """The optimizer, with the learning rate of each of its parameter groups times `run.step_noise`.
 
-    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of
-    the mean square of single steps, which is mostly noise, so that with ρ times the noise of a step
-    its steps are 1/ρ as long. Call it before there is a scheduler, which takes the rates as they
-    are then. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps do
-    not depend on the noise of a step.
+    For Adam with a learning rate that was found with DP-SGD's noise (docs/python.md). Call it before
+    there is a scheduler, which takes the rates as they are then. Not for SGD.
 
     Raises ValueError for an optimizer whose rates have been scaled, or that has a scheduler.
     """

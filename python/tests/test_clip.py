@@ -297,23 +297,6 @@ class Microbatches(runs.Case):
         self.refused(ours.clipped_sum, loss, params, batch)
 
     @runs.needs("jax")
-    def test_jax_makes_no_gradients_of_padding(self):
-        import jax
-
-        from minsep import jax as ours
-
-        seen = []
-
-        def loss(params, x):
-            jax.debug.callback(lambda v: seen.append(float(v)), x)
-            return params * x
-
-        x = np.arange(8, dtype=np.float32)
-        ours.clipped_sum(loss, ONE, 2.0**-10, 2)(np.float32(0), np.where(x > 2, -1, 5), x)
-        jax.effects_barrier()
-        self.assertEqual(sorted(set(seen)), [0.0, 1.0, 2.0, 3.0])
-
-    @runs.needs("jax")
     def test_jax_in_64_bits(self):
         """Sums are int32 where a program has switched on jax_enable_x64, and take noise."""
         program = (

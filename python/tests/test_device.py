@@ -123,39 +123,6 @@ class Devices:
                         for step in guard:
                             self.check(run, noise, [step])
 
-    def test_a_state_makes_no_step_before_it(self) -> None:
-        for at, anew in (5, 0), (3, 2):
-            run, guard, noise = self.begun(f"own-{at}")
-            for step in range(5):
-                guard.take(step)
-                noise.step(step)
-                if step + 1 == at:
-                    state = noise.state_dict()
-            saved = guard.state_dict()
-            guard.close()
-            guard, steps, real = runs.known(run, saved), [], self.leaf.step
-
-            def counted(leaf, step):
-                if math.prod(leaf.shape) == 12:
-                    steps.append(step)
-                return real(leaf, step)
-
-            with unittest.mock.patch.object(self.leaf, "step", counted):
-                noise = self.reader(run, tree(), guard=guard, key=runs.key(), state=state)
-            self.assertEqual(steps, list(range(5 - anew, 5)))
-            for step in guard:
-                self.check(run, noise, [step])
-
-    def test_states_have_the_latest_row_first(self) -> None:
-        run, guard, noise = self.begun("own")
-        recipe = _device.open_recipe(run, runs.key(), runs.bytes_of(run))
-        for step in guard:
-            noise.step(step)
-            rows = noise.state_dict()["rows"]
-            for j in range(min(3, step + 1)):
-                u = np.concatenate([np.asarray(r[j]).reshape(-1) for r in rows])
-                np.testing.assert_array_equal(np.round(u * recipe.scale[step - j] / run.grid) * run.grid, run.noise(step - j))
-
     def test_states_that_are_refused(self) -> None:
         run, guard, noise = self.begun("own")
         for step in range(3):
@@ -234,10 +201,6 @@ class Devices:
 class Jax(Devices, runs.Case):
     def reader(self, run, like, **options):
         return minsep.jax.device_noise(run, like, **options)
-
-    @property
-    def leaf(self):
-        return _jaxnoise._Leaf
 
     def parts(self, recipe, first, count):
         with jax.enable_x64(True):
@@ -331,10 +294,6 @@ class Jax(Devices, runs.Case):
 class Torch(Devices, runs.Case):
     def reader(self, run, like, **options):
         return minsep.torch.device_noise(run, like, **options)
-
-    @property
-    def leaf(self):
-        return _torchnoise._Leaf
 
     def parts(self, recipe, first, count):
         return _torchnoise._Leaf(recipe, (count,), torch.device("cpu"), first, _torchnoise._each, torch.float64).parts(0)
