@@ -12,7 +12,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/statistics"
 	"minsep/privacy"
@@ -107,10 +106,7 @@ func Statistics(
 func (e Examples) perOwner() (int, error) {
 	b := e.limits.bound()
 	if e.table != nil {
-		var err error
-		if b, err = e.table.Index.Bound(); err != nil {
-			return 0, fmt.Errorf("%s: %w", manifest.BoundedFolder, err)
-		}
+		b = e.table.Bound
 	}
 	if err := b.Validate(); err != nil {
 		return 0, err

@@ -24,12 +24,9 @@ func inspectBounded(ctx context.Context, dir string, _ *manifest.Index, found *I
 	if err != nil {
 		return err
 	}
-	bound, err := table.Index.Bound()
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
-	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
-		return errors.Join(fmt.Errorf("%s: its params do not fit its format", dir), err)
+	bound := table.Bound
+	if err := bound.Validate(); err != nil {
+		return err
 	}
 	g, copies, pools, err := graphOf(ctx, table, true)
 	if err != nil {

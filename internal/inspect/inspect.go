@@ -28,7 +28,6 @@ import (
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/mechanism"
 	"minsep/privacy"
 	"minsep/sampling"
 )
@@ -68,7 +67,6 @@ type Contents struct {
 	Noise       *noise.Params     // of the recipe
 	Statistics  []privacy.Release // released beside the training
 
-	strategy  *mechanism.Strategy     // of the noise
 	stepNoise *planner.StepNoise      // of noise that has a certificate
 	kept      string                  // describes the bounded table, see stages.KeptText
 	ledger    *ledger.Ledger          // beside the certificate
@@ -293,30 +291,9 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: notRun(ctx, dir, isFile)}
+		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"}
 	}
 	return folders, nil
-}
-
-// notRun explains why dir is not a run directory, and names run directories in it.
-func notRun(ctx context.Context, dir string, isFile bool) string {
-	if isFile {
-		return "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
-	}
-	var runs []string
-	entries, _ := store.List(ctx, dir) // for a hint only
-	for _, e := range entries[:min(len(entries), 50)] {
-		if _, err := store.Stat(ctx, store.Join(dir, e.Name, manifest.RunName)); e.Dir && err == nil {
-			runs = append(runs, strings.TrimPrefix(printable.Line(store.Join(dir, e.Name)), "./"))
-		}
-	}
-	switch len(runs) {
-	case 0:
-		return "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"
-	case 1:
-		return "is no run directory, but has one in it: name " + runs[0]
-	}
-	return "is no run directory, but has several in it: name one of them, such as " + runs[0]
 }
 
 // files checks that the files of a folder are as in its index, and that it holds no others.

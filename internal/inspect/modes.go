@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"io/fs"
-	"path"
 	"slices"
 
 	"minsep/internal/manifest"
@@ -36,65 +35,48 @@ const (
 // run directory or one of its folders. Secret are batches, noise, the secret report, and checkpoints of streams in other folders of the run directory. The folders above dir
 // and access lists are not looked at. Object stores have no modes.
 func exposedModes(ctx context.Context, dir string) (exposed []Exposed) {
-	look := func(at string, folder bool, secret func(name string) bool) {
-		e := Exposed{Path: at}
-		info, err := store.Stat(ctx, at)
-		if err != nil || info.Dir != folder { // gone, or its inspection reports the fault
-			return
-		}
-		if folder {
-			e.Open = info.Mode&othersEnter != 0
-			e.count(ctx, at, secret)
-		} else if info.Mode&othersRead != 0 {
-			e.Files = 1
-		}
-		if e.Files > 0 || e.Open {
-			exposed = append(exposed, e)
-		}
+	if store.Shared(dir) {
+		return nil
 	}
-	all := func(string) bool { return true }
-	if ix, err := manifest.Read(ctx, dir); err == nil {
-		if slices.ContainsFunc(stages.All, func(s *stages.Stage) bool { return s.Secret && slices.Contains(s.Formats, ix.Format) }) {
-			look(dir, true, all)
-		}
-		return exposed
-	}
+	secrets := []string{manifest.SecretReportPage}
 	for _, s := range stages.All {
 		if s.Secret {
-			look(store.Join(dir, s.Folder()), true, all)
+			secrets = append(secrets, s.Folder())
 		}
 	}
-	look(store.Join(dir, manifest.SecretReportPage), false, nil)
 	entries, _ := store.List(ctx, dir) // if dir is a file, or cannot be read, its inspection reports the fault
+	if base := store.Base(dir); slices.Contains(secrets, base) {
+		dir, entries = store.Dir(dir), []store.Entry{{Name: base, Dir: true}}
+	}
 	for _, e := range entries {
-		if below := store.Join(dir, e.Name); e.Dir && holdsCheckpoint(ctx, below) {
-			look(below, true, isStreamState)
+		x := Exposed{Path: store.Join(dir, e.Name)}
+		secret := x.look(ctx, x.Path, slices.Contains(secrets, e.Name))
+		info, err := store.Stat(ctx, x.Path)
+		x.Open = err == nil && secret && info.Dir && info.Mode&othersEnter != 0
+		if x.Files > 0 || x.Open {
+			exposed = append(exposed, x)
 		}
 	}
 	return exposed
 }
 
-// holdsCheckpoint reports whether a folder holds a checkpoint of a stream.
-func holdsCheckpoint(ctx context.Context, dir string) bool {
-	entries, _ := store.List(ctx, dir)
-	return slices.ContainsFunc(entries, func(e store.Entry) bool { return !e.Dir && isStreamState(e.Name) })
-}
-
-// count adds the secret files in a folder, at any depth, that group or others may read.
-func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) {
-	entries, _ := store.List(ctx, dir) // a fault is reported by its inspection
-	for _, f := range entries {
-		if ctx.Err() != nil {
-			return
-		}
-		at := store.Join(dir, f.Name)
-		if f.Dir {
-			e.count(ctx, at, secret)
-			continue
-		}
-		info, err := store.Stat(ctx, at)
-		if err == nil && !info.Dir && secret(path.Base(f.Name)) && info.Mode&othersRead != 0 {
-			e.Files++
-		}
+// look counts the secret files that others may read, of a file or of a folder at any depth: all of them, or else
+// the checkpoints of streams. It reports whether any file is secret.
+func (x *Exposed) look(ctx context.Context, at string, all bool) (secret bool) {
+	secret = all || isStreamState(store.Base(at))
+	info, err := store.Stat(ctx, at)
+	if err != nil || ctx.Err() != nil { // a fault is reported by its inspection
+		return false
 	}
+	if !info.Dir {
+		if secret && info.Mode&othersRead != 0 {
+			x.Files++
+		}
+		return secret
+	}
+	entries, _ := store.List(ctx, at)
+	for _, e := range entries {
+		secret = x.look(ctx, store.Join(at, e.Name), all) || secret
+	}
+	return secret
 }

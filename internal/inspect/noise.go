@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 
@@ -39,7 +38,7 @@ func inspectNoise(ctx context.Context, dir string, index *manifest.Index, found 
 	if err != nil {
 		return err
 	}
-	found.all.Noise, found.all.strategy = &recipe.Params, recipe.Strategy
+	found.all.Noise = &recipe.Params
 	var described manifest.DescribedNoise
 	if err := strictjson.Loose(index.Facts, &described); err != nil {
 		return fmt.Errorf("%s: facts: %w", dir, err)
@@ -59,23 +58,20 @@ func inspectNoise(ctx context.Context, dir string, index *manifest.Index, found 
 		agrees,
 	)
 
-	run := store.Dir(dir)
+	here, err := stages.ReadPresent(ctx, store.Dir(dir))
+	agrees = err == nil && here.Agree() == nil
 	found.check(
 		"training",
-		"the noise is for the examples and the sampler of the batches and the certificate beside it",
-		!otherTraining(ctx, run, recipe.Params.Training),
+		"the noise is for the examples, the sampler and the strategy of the batches and the certificate beside it, and no less than certified",
+		agrees,
 	)
-	if c, err := stages.ReadCertificate(ctx, run); !errors.Is(err, fs.ErrNotExist) {
-		certified := err == nil && stages.Certified(c, run, recipe) == nil
-		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)
-		if certified {
-			found.all.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
-			found.check(
-				"step noise",
-				"the noise of one step relative to DP-SGD's is as the index says",
-				agree(described.StepNoise, found.all.stepNoise),
-			)
-		}
+	if c := here.Certificate(); agrees && c != nil {
+		found.all.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
+		found.check(
+			"step noise",
+			"the noise of one step relative to DP-SGD's is as the index says",
+			agree(described.StepNoise, found.all.stepNoise),
+		)
 	}
 	return checkShards(ctx, found, dir, index, facts, recipe)
 }
@@ -125,17 +121,6 @@ func checkShards(
 	}
 	found.count("grid", rule, offGrid)
 	return err
-}
-
-// otherTraining reports whether the noise is for another training than the files beside it.
-func otherTraining(ctx context.Context, run string, of noise.Training) bool {
-	here, err := stages.ReadPresent(ctx, run, manifest.NoiseFolder)
-	if err != nil {
-		return true
-	}
-	beside, err := here.Training()
-	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples ||
-		beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
 // checkNoiseFiles reads every file. shapes counts files of a wrong shape, offGrid values off the

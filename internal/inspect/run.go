@@ -40,7 +40,10 @@ func inspectRun(ctx context.Context, path string, found *Inspection) error {
 			),
 		)
 	}
-	found.examples(ctx, dir, run)
+	here, err := stages.ReadPresent(ctx, dir, manifest.CertificateFile, manifest.NoiseFolder)
+	if of := here.Identity(); err == nil && of != "" && run.Examples != "" { // the inspection of the batches reports a fault
+		found.check("examples", "the batches, or else the bounded table, are of the examples that run.json names, "+run.Examples, of == run.Examples)
+	}
 	for _, name := range stages.Names() {
 		if named, finished := run.Stages[name]; finished {
 			differs := stages.NotNamed(ctx, dir, named)
@@ -48,29 +51,4 @@ func inspectRun(ctx context.Context, path string, found *Inspection) error {
 		}
 	}
 	return nil
-}
-
-// examples compares the examples in run.json with those of the batches or, without batches, with
-// the bounded table. Whether the batches are of that table is checked with the batches.
-func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
-	formed, err := stages.FormedOf(ctx, dir, run)
-	if err != nil || run.Examples == "" { // the inspection of the batches reports a fault
-		return
-	}
-	if formed == "" {
-		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
-		if err == nil { // otherwise there is no table, or its own inspection reports the fault
-			i.check(
-				"examples",
-				fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples),
-				run.Examples == manifest.BoundedExamples(table),
-			)
-		}
-		return
-	}
-	i.check(
-		"examples",
-		fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples),
-		run.Examples == formed,
-	)
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"minsep/internal/manifest"
 	"minsep/internal/stages"
@@ -26,20 +26,12 @@ const maxTraining = 16 << 20
 // Taken says how often the training of a run directory has taken its steps, as the record of its
 // starts counts them. It does not change the verdict.
 type Taken struct {
-	Damaged  bool    `json:"damaged,omitempty"` // the record cannot be read: then nothing is known
-	Starts   int     `json:"starts,omitempty"`
-	Most     int     `json:"most,omitempty"`     // how often the steps that were taken most often were taken
-	Repeated []Steps `json:"repeated,omitempty"` // that were taken more than once, in order
+	Damaged bool `json:"damaged,omitempty"` // the record cannot be read: then nothing is known
+	Starts  int  `json:"starts,omitempty"`
+	Most    int  `json:"most,omitempty"` // how often the steps that were taken most often were taken
 	// NoiseMultiplier is σ/√Most, for which the claim holds if what was thrown away was seen
 	// (F2.2). It is 0 without repeated steps, and without a certificate.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-}
-
-// Steps are steps that were taken equally often.
-type Steps struct {
-	First int `json:"first"`
-	Last  int `json:"last"`
-	Times int `json:"times"` // at least 2
 }
 
 // readTaken reads the record of the training of a run directory, nil without one. A record of
@@ -76,38 +68,19 @@ func readTaken(ctx context.Context, dir string) *Taken {
 		changes[first]++
 		changes[end]--
 	}
-	taken := countTaken(len(r.Starts), changes)
+	taken := &Taken{Starts: len(r.Starts)}
+	times := 0
+	for _, step := range slices.Sorted(maps.Keys(changes)) {
+		times += changes[step]
+		taken.Most = max(taken.Most, times)
+	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil && taken.Most > 1 {
 		taken.NoiseMultiplier = c.NoiseMultiplier / math.Sqrt(float64(taken.Most))
 	}
 	return taken
 }
 
-// countTaken returns the ranges of steps that were taken more than once.
-func countTaken(starts int, changes map[int]int) *Taken {
-	t := &Taken{Starts: starts}
-	var at []int
-	for step := range changes {
-		at = append(at, step)
-	}
-	slices.Sort(at)
-	times := 0
-	for i, step := range at {
-		times += changes[step]
-		t.Most = max(t.Most, times)
-		if times < 2 || i+1 == len(at) {
-			continue
-		}
-		if n := len(t.Repeated); n > 0 && t.Repeated[n-1].Last == step-1 && t.Repeated[n-1].Times == times {
-			t.Repeated[n-1].Last = at[i+1] - 1
-			continue
-		}
-		t.Repeated = append(t.Repeated, Steps{First: step, Last: at[i+1] - 1, Times: times})
-	}
-	return t
-}
-
-// String says which steps were taken more than once, and what may be claimed; it is "" for none.
+// String says how often steps were taken if more than once, and what may be claimed; it is "" for none.
 func (t *Taken) String() string {
 	if t == nil {
 		return ""
@@ -115,20 +88,8 @@ func (t *Taken) String() string {
 	if t.Damaged {
 		return "the record " + manifest.TrainingRecord + " was changed or cut, so nothing tells how often the steps of the training were taken"
 	}
-	if len(t.Repeated) == 0 {
+	if t.Most < 2 {
 		return ""
-	}
-	const most = 4
-	var list []string
-	for _, r := range t.Repeated[:min(most, len(t.Repeated))] {
-		steps := fmt.Sprintf("steps %d to %d were", r.First, r.Last)
-		if r.First == r.Last {
-			steps = fmt.Sprintf("step %d was", r.First)
-		}
-		list = append(list, fmt.Sprintf("%s taken %d times", steps, r.Times))
-	}
-	if more := len(t.Repeated) - most; more > 0 {
-		list = append(list, fmt.Sprintf("and %d other ranges, at most %d times", more, t.Most))
 	}
 	claim := fmt.Sprintf("of the noise multiplier divided by the root of %d", t.Most)
 	if t.NoiseMultiplier > 0 {
@@ -138,5 +99,5 @@ func (t *Taken) String() string {
 			t.NoiseMultiplier,
 		)
 	}
-	return strings.Join(list, ", ") + ": if what was thrown away was seen, or the restarts depended on data or releases, the claim is that " + claim
+	return fmt.Sprintf("some steps were taken %d times: if what was thrown away was seen, or the restarts depended on data or releases, the claim is that %s", t.Most, claim)
 }

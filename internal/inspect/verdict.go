@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -187,28 +186,5 @@ func (r *Report) without() string {
 	if r.Info == nil {
 		return "a single folder says nothing of privacy: inspect the run directory" + what
 	}
-	if refused := r.refusal(); refused != "" {
-		return "there is no certificate, and account makes none: " + refused + what
-	}
 	return "there is no certificate: minsep account makes one" + what
-}
-
-// refusal says why no certificate is possible for the sampler and the strategy that were found: no
-// analysis is known of the two together. It is "" where one is known, or where sampler or strategy
-// is missing.
-func (c *Contents) refusal() string {
-	if c.strategy == nil || c.Scheme == nil {
-		return ""
-	}
-	// The most favourable run: fewer analyses hold for more of either.
-	run := accounting.Run{Sampler: *c.Scheme, Strategy: c.strategy, MaxExamplesPerOwner: 1, Examples: 1}
-	method, err := run.Method()
-	var bad *accounting.RefusedError
-	switch {
-	case errors.As(err, &bad):
-		return bad.Scheme + ": " + bad.Reason
-	case err == nil && method == accounting.Unproven:
-		return "the published accounting is not proven"
-	}
-	return ""
 }

@@ -17,6 +17,7 @@ type Bounded struct {
 	Index                  *Index             // as it was read
 	Digest                 Digest             // of the index
 	Summary                ownergraph.Summary // the facts of the index
+	Bound                  ownergraph.Bound   // the parameters of the index, which are not validated
 	ExampleType, OwnerType ownergraph.IDType  // of all parts; without parts both are Int64 and mean nothing
 	Rows                   int64              // of all files, at least 0
 	Parts                  []BoundedFile      // in the order of their rows
@@ -27,14 +28,6 @@ type BoundedFile struct {
 	Name  string `json:"name"`  // within the folder
 	First int64  `json:"first"` // number of its first row, from 0
 	Rows  int64  `json:"rows"`  // at least 0
-}
-
-// Bound returns the parameters of a bounded graph from its index. It does not validate them.
-func (ix *Index) Bound() (b ownergraph.Bound, err error) {
-	if err := strictjson.Loose(ix.Params, &b); err != nil {
-		return b, fmt.Errorf("params: %w", err)
-	}
-	return b, nil
 }
 
 // OpenBounded opens a folder with a bounded graph. It checks the index, the sizes of the files and
@@ -51,7 +44,13 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
 		return nil, Invalid(fmt.Errorf("%s: facts: %w", dir, err))
 	}
+	if err := strictjson.Loose(ix.Params, &b.Bound); err != nil {
+		return nil, Invalid(fmt.Errorf("%s: params: %w", dir, err))
+	}
 	var faults Faults
+	if (b.Bound.Pools > 0) != b.OfPools() {
+		faults.add(fmt.Errorf("%s: its params do not fit its format", dir))
+	}
 	if (b.Summary.Coverage != nil) != b.OfPools() {
 		faults.add(
 			fmt.Errorf(

@@ -117,7 +117,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	}
 	// Before any sample: batches or noise of another mechanism would make the certificate useless
 	// here.
-	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
+	if err := w.here.WithClaim(problem.Run, problem.Unit, of, a.NoiseMultiplier).Agree(); err != nil {
 		return result, err
 	}
 	if result.Method == accounting.PLD && a.NoiseMultiplier == 0 {
@@ -231,7 +231,7 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		certificate, err := l.Certificate()
 		if err == nil { // the noise multiplier is known only now
-			err = c.here.AgreesToAccount(c.problem.Run, c.problem.Unit, c.of, certificate.NoiseMultiplier)
+			err = c.here.WithClaim(c.problem.Run, c.problem.Unit, c.of, certificate.NoiseMultiplier).Agree()
 		}
 		if err != nil {
 			return err

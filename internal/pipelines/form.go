@@ -68,7 +68,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		return formed, err
 	}
 	// Refusals come before anything is written, and a dry run has them too.
-	if err = w.here.AgreesToForm(formed.Scheme, source.Examples()); err == nil && !o.DryRun {
+	if err = w.here.WithBatches(formed.Scheme, source.Examples()).Agree(); err == nil && !o.DryRun {
 		err = HasRoom(ctx, o.Out, formed.Bytes(), manifest.BatchesFolder)
 	}
 	if err != nil {

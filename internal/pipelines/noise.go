@@ -83,9 +83,6 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err != nil {
 		return NoiseResult{}, err
 	}
-	if err := w.here.AgreesToNoise(n.Steps); err != nil {
-		return NoiseResult{}, err
-	}
 	r, facts, err := stages.Noise(n).Recipe(ctx, training)
 	if err != nil {
 		return NoiseResult{}, err
@@ -94,13 +91,8 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if n.FromCertificate {
 		noised.Certificate, noised.Status = w.here.CertificatePath(), certificate.Status
 	}
-	// Readers take the certificate in the directory to cover the noise beside it. So noise that it
-	// does not cover, with a smaller multiplier or another strategy, is refused.
-	if err := stages.Certified(certificate, o.Out, r); err != nil {
+	if err := w.here.WithNoise(r.Params).Agree(); err != nil || o.DryRun {
 		return noised, err
-	}
-	if o.DryRun {
-		return noised, nil
 	}
 	if err := HasRoom(ctx, o.Out, noised.Bytes, manifest.NoiseFolder); err != nil {
 		return noised, err

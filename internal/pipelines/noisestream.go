@@ -115,7 +115,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err != nil {
 		return head, err
 	}
-	if err := w.mayUse(recipe); err != nil || dry {
+	if err := w.here.Agree(); err != nil || dry {
 		return head, err
 	}
 	s, err := recipe.Generator(recipe.Key(w.root, recipe.RunID), head.First, head.End)
@@ -276,20 +276,4 @@ func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, erro
 		return r, f.SHA256, err
 	}
 	return nil, manifest.Digest{}, missing("has noise without a recipe")
-}
-
-// mayUse refuses a recipe of another training run than the directory's.
-func (w *work) mayUse(r *noise.Recipe) error {
-	training, err := w.here.Training()
-	if err != nil {
-		return err
-	}
-	if training.Known() && r.Params.Training != training {
-		return stages.Disagrees(
-			store.Join(w.path, manifest.NoiseFolder),
-			[]string{"its recipe is for other examples or another sampler"},
-			stages.NewDirectory,
-		)
-	}
-	return stages.Certified(w.here.Certificate(), w.set.Out, r)
 }

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,18 +85,9 @@ func (a Account) Validate() error {
 	c.Add(feasible(a.Params, a.Examples))
 	kind := a.Kind()
 	known := a.Bounded != "" || a.Examples > 0
-	c.Require(
-		known || a.BatchSize == 0 || kind.ExactBatchSize,
-		"batch size",
-		a.BatchSize,
-		"needs --examples, their number, or --bounded, a run directory with a bounded table",
-	)
-	c.Require(
-		known || a.MaxBatchSize == 0,
-		"max batch size",
-		a.MaxBatchSize,
-		"needs --examples, their number, or --bounded, a run directory with a bounded table",
-	)
+	const needsNumber = "needs --examples, their number, or --bounded, a run directory with a bounded table"
+	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, needsNumber)
+	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, needsNumber)
 	c.Require(
 		a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0,
 		"batch size",
@@ -157,10 +147,8 @@ func (a Account) Problem(
 	if of, err = a.examples(source, here); err != nil {
 		return p, r, of, err
 	}
-	if source.Table != nil {
-		if err := cmp.Or(source.checkPools(a.Params), source.checkSample(a.Params)); err != nil {
-			return p, r, of, err
-		}
+	if err := source.fits(a.Params, a.Unit); err != nil {
+		return p, r, of, err
 	}
 	spec, err := a.Spec(source.Population())
 	if err != nil {
@@ -179,16 +167,6 @@ func (a Account) Problem(
 	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.Population().Examples}
 	if spec.Owners != nil {
 		run.Examples = source.Population().Owners.Total()
-	}
-	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
-		run.Strategy = mechanism.Params{
-			Kind:  mechanism.KindBandedToeplitz,
-			Steps: spec.Scheme().NumSteps(),
-			Bands: a.Bands,
-		}.StandIn()
-		if _, err := run.Method(); err != nil {
-			return p, r, of, err
-		}
 	}
 	run.Strategy, err = a.strategy(ctx, spec)
 	if err != nil {
@@ -229,14 +207,6 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	of, table := source.Examples(), here.table
 	switch {
 	case table == nil:
-	case source.Table != nil && source.Table.Digest != table.digest:
-		return of, param.Fault(
-			"bounded",
-			a.Bounded,
-			"must be the bounded table in %s, and is not; give --bounded %s, or another --out",
-			here.out,
-			here.out,
-		)
 	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
 		return of, param.Fault(
 			"examples",
@@ -265,12 +235,6 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 			return unit, 0, &ParamError{Param: "sample", Value: a.Sample, Rule: ownedOnceRule + ": give another --out"}
 		}
 		return unit, 1, nil
-	case unit == accounting.UnitExample && of.Copied:
-		return unit, 0, param.Fault(
-			"unit",
-			unit,
-			"must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)",
-		)
 	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
 		return unit, 1, nil
 	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:

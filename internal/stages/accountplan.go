@@ -2,10 +2,10 @@ package stages
 
 import (
 	"context"
+	"errors"
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
-	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -55,30 +55,11 @@ func AccountOf(p Plan) Account {
 
 // accountFaults returns the faults of the claim and of its combination with bound and scheme.
 func accountFaults(p Plan) error {
-	c := param.Checker{}
-	c.Add(AccountOf(p).Validate())
-	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
-	c.Require(
-		!copies || p.Privacy.Unit != string(accounting.UnitExample),
-		"unit",
-		p.Privacy.Unit,
-		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once",
-	)
-	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
-		c.Require(
-			!copies,
-			"duplicates",
-			p.Bound.Duplicates,
-			"must be left out with scheme.sample owners: each of their examples is there once",
-		)
-		c.Requiref(
-			p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner,
-			"examples per owner",
-			p.Scheme.ExamplesPerOwner,
-			"must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner,
-		)
+	err := AccountOf(p).Validate()
+	if p.Graph == nil || p.Bound == nil {
+		return err
 	}
-	return c.Err()
+	return errors.Join(err, fitsBound(p.Scheme, p.Privacy.Unit, BoundOf(p).Bound))
 }
 
 // estimateAccount says whether the account draws samples.

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"errors"
 	"math"
 
 	"minsep/internal/graphio"
@@ -51,7 +50,7 @@ var boundStage = Stage{
 	Formats:  []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat},
 	Reads:    []string{"graph", "bound", "scheme", "inputs.graph"},
 	in:       func(p Plan) bool { return p.Graph != nil },
-	faults:   func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
+	faults:   func(p Plan) error { return BoundOf(p).Validate() },
 	estimate: func(Plan) PlanEstimate { return PlanEstimate{Files: 1} },
 }
 
@@ -78,19 +77,3 @@ func BoundOf(p Plan) Bound {
 
 // SetStamp sets the graph that must be read, by [graphio.Source.Stamp]. Any other is a fault.
 func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
-
-// checkPlanPools requires pools for rotation, and refuses them for any other scheme.
-func checkPlanPools(p Plan) error {
-	pools := BoundOf(p).Pools
-	switch {
-	case p.Scheme.Kind().Pools && pools == 0:
-		return param.Fault(
-			"pools",
-			pools,
-			"must be given for rotation with a batch size; with epoch_steps there is one for each period",
-		)
-	case !p.Scheme.Kind().Pools && pools > 0:
-		return param.Fault("pools", pools, "must be left out: only the scheme rotation takes pools")
-	}
-	return nil
-}

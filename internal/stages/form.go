@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,22 +54,16 @@ func (f Form) Validate() error {
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Add(feasible(f.Params, f.Examples))
 	c.Require(
-		f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0,
+		f.Examples == 0 || f.Kind().Owners != sampling.OwnersNeeded && !f.Kind().Pools,
 		"scheme",
 		f.Scheme,
-		"needs a bounded table, which names the owners of examples: bound the graph, and give --bounded",
+		"needs a bounded table, which names the owners of examples, and for rotation one of pools: bound the graph, and give --bounded",
 	)
 	c.Require(
-		!f.Kind().Pools || f.Examples == 0,
-		"scheme",
-		f.Scheme,
-		"needs a bounded table of pools: bound the graph with --pools, and give --bounded",
-	)
-	c.Require(
-		f.Sample != sampling.SampleOwners || f.Examples == 0,
+		f.Examples == 0 || f.Sample != sampling.SampleOwners,
 		"sample",
 		f.Sample,
-		"needs a bounded table, which names the owners of examples: numbered examples are their own owners",
+		"needs a bounded table: numbered examples are their own owners",
 	)
 	c.Requiref(
 		f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1),
@@ -119,7 +112,7 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	if err != nil {
 		return FormResult{}, source, err
 	}
-	if err := cmp.Or(source.checkPools(f.Params), source.checkSample(f.Params)); err != nil {
+	if err := source.fits(f.Params, ""); err != nil {
 		return FormResult{}, source, err
 	}
 	spec, err := f.Spec(source.Population())

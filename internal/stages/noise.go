@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/param"
@@ -176,40 +174,6 @@ const shardCoordinates = 1 << 18
 // defaultNoiseShards returns the number of shards if the user gives none.
 func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
-}
-
-// Certified returns an error for noise beside a certificate that is for another strategy or for
-// more noise. c may be nil.
-func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
-	if c == nil {
-		return nil
-	}
-	// More noise than certified keeps the claim.
-	check := param.Checker{}
-	sigma := float64(r.Params.NoiseMultiplier)
-	check.Requiref(
-		sigma >= c.NoiseMultiplier,
-		"noise multiplier",
-		sigma,
-		"must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run,
-	)
-	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
-	check.Add(err)
-	check.Require(same, "strategy", r.Strategy.Kind, "must be the strategy of the certificate in "+run)
-	return check.Err()
-}
-
-// SameMatrix reports whether two strategies are held by the same numbers, whatever their kinds are
-// called.
-func SameMatrix(a, b *mechanism.Strategy) (bool, error) {
-	if a == nil || b == nil {
-		return false, nil
-	}
-	x, y := *a, *b
-	x.Kind, y.Kind = "", ""
-	jsonX, errX := json.Marshal(&x)
-	jsonY, errY := json.Marshal(&y)
-	return bytes.Equal(jsonX, jsonY), errors.Join(errX, errY)
 }
 
 // ReadRecipe reads the recipe of noise.

@@ -36,7 +36,7 @@ func IndexSecret(root stream.Root, run stream.RunID, folder string) *manifest.Di
 func (p Present) OneTraining(root *stream.Root) error {
 	for _, s := range p.secrets {
 		var differs string
-		wayOut := NewDirectory
+		wayOut := "give another --out"
 		switch {
 		case p.run == nil:
 			differs = fmt.Sprintf(

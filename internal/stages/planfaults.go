@@ -3,7 +3,6 @@ package stages
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -31,9 +30,6 @@ func ParsePlan(name string, b []byte) (p Plan, err error) {
 	}
 	if err := strictjson.Invalid(b); err != nil {
 		return p, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
-	}
-	if isComparison(b) {
-		return p, &ParamError{Param: "plan", Value: name, Rule: comparisonRule}
 	}
 	c := param.Checker{}
 	for _, fault := range strictjson.Decode(b, &p) {
@@ -91,20 +87,6 @@ func otherFields(field string) string {
 		return "it is " + strings.Join(places, " or ")
 	}
 	return "there are " + words.List(siblings)
-}
-
-// comparisonRule is the rule for somebody who gives the output of minsep plan --json in place of
-// the plan that it wrote.
-const comparisonRule = "is the output of minsep plan --json, a comparison of mechanisms, and not a plan for minsep run: " +
-	"minsep plan --out FILE writes the best row as a plan"
-
-// isComparison reports whether JSON is the output of minsep plan --json.
-func isComparison(b []byte) bool {
-	var c struct {
-		Request json.RawMessage `json:"request"`
-		Rows    json.RawMessage `json:"rows"`
-	}
-	return json.Unmarshal(b, &c) == nil && c.Request != nil && c.Rows != nil
 }
 
 // Validate reports every fault that can be seen without the files, each once and with its field.

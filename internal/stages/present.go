@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
-	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
@@ -30,6 +30,9 @@ type Present struct {
 	certificate *accounting.Certificate
 	noise       *noise.Params
 	secrets     []secretFolder // batches and noise, be they of this run or not
+
+	given   string // name of the part that is not there yet, see WithBatches
+	claimed string // the examples of a given claim
 }
 
 // Certificate returns the certificate, nil if there is none.
@@ -190,16 +193,6 @@ func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, 
 	return b, params.Scheme.Validate()
 }
 
-// FormedOf returns the examples of a run's finished batches, as run.json names them, or "" if there
-// are none.
-func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity string, err error) {
-	b, err := (&Present{run: &run}).readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
-	if err != nil || b == nil {
-		return "", err
-	}
-	return b.of.Identity, nil
-}
-
 // readNoise returns the sources of the noise in a folder. Noise that is not finished has a recipe
 // already.
 func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
@@ -240,10 +233,159 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 	return &r.Params, nil
 }
 
-// SamplerText returns a sampler in the form of a recipe.
-func SamplerText(s sampling.Spec) (string, error) {
-	b, err := json.Marshal(s)
-	return string(b), err
+// WithBatches returns the contents with batches in their place that are to be formed.
+func (p Present) WithBatches(spec sampling.Spec, of Examples) Present {
+	_, params, _ := manifest.Params(manifest.BatchesParams{Scheme: spec}) // else zero, which no claim has
+	p.batches, p.given = &formedBatches{spec, params, of}, manifest.BatchesFolder
+	return p
+}
+
+// WithClaim returns the contents with a claim in their place that is to be certified. The noise multiplier is
+// 0 if it is not known yet.
+func (p Present) WithClaim(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) Present {
+	p.certificate = &accounting.Certificate{Run: run, Unit: unit, NoiseMultiplier: noiseMultiplier}
+	p.claimed, p.given = of.Identity, manifest.CertificateFile
+	return p
+}
+
+// WithNoise returns the contents with noise in their place that is to be made.
+func (p Present) WithNoise(params noise.Params) Present {
+	p.noise, p.given = &params, manifest.NoiseFolder
+	return p
+}
+
+// Agree refuses contents that are not of one training run: readers take the certificate in a directory to
+// cover the batches and the noise beside it, and noise serves one training.
+func (p Present) Agree() error {
+	if c := p.certificate; c != nil {
+		with := manifest.BatchesFolder
+		if p.batches == nil {
+			with = manifest.BoundedFolder
+		}
+		if differs := failed(p.agreement(c)); differs != nil {
+			return p.disagree(manifest.CertificateFile, with, differs)
+		}
+	}
+	if p.noise != nil {
+		if err := p.noiseAgrees(); err != nil {
+			return err
+		}
+	}
+	before, identity := "", ""
+	for _, part := range p.identities() {
+		if before != "" && part.identity != identity {
+			differs := fmt.Sprintf("%s is of examples %s, and %s of examples %s", before, identity, part.name, part.identity)
+			return p.disagree(before, part.name, []string{differs})
+		}
+		before, identity = part.name, part.identity
+	}
+	return nil
+}
+
+// noiseAgrees compares the noise with the batches and the certificate.
+func (p Present) noiseAgrees() error {
+	with, sampler := manifest.BatchesFolder, (*sampling.Spec)(nil)
+	switch {
+	case p.batches != nil:
+		sampler = &p.batches.sampler
+	case p.certificate != nil:
+		with, sampler = manifest.CertificateFile, &p.certificate.Run.Sampler
+	default:
+		return nil
+	}
+	t := p.noise.Training
+	// Nothing says which sums such noise was added to, or will be: it may not be claimed for any.
+	if !t.Known() && p.given != manifest.NoiseFolder {
+		return p.disagree(manifest.NoiseFolder, with, []string{"it was written before the training run was known"})
+	}
+	var differs []string
+	if t.Sampler != noise.Unknown {
+		var was sampling.Spec
+		if err := strictjson.Loose([]byte(t.Sampler), &was); err != nil {
+			return fmt.Errorf("%s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
+		}
+		differs = Differences(was, *sampler, "in the recipe of the noise", "here")
+	}
+	if steps := sampler.Scheme().NumSteps(); p.noise.Steps != steps {
+		differs = append(differs, fmt.Sprintf("the noise has %d steps, and a training takes a row of it in each of %d", p.noise.Steps, steps))
+	}
+	if differs != nil {
+		return p.disagree(manifest.NoiseFolder, with, differs)
+	}
+	if p.certificate == nil {
+		return nil
+	}
+	noising, err := noise.NoisingSHA256(p.certificate.Run.Strategy)
+	if err != nil {
+		return err
+	}
+	if noising != p.noise.NoisingSHA256 {
+		differs = append(differs, "the noise is of another strategy than the claim")
+	}
+	// More noise than certified keeps the claim.
+	if has := float64(p.noise.NoiseMultiplier); p.certificate.NoiseMultiplier > has {
+		differs = append(differs, fmt.Sprintf("the noise multiplier is %v, and the claim needs %v", has, p.certificate.NoiseMultiplier))
+	}
+	if differs != nil {
+		return p.disagree(manifest.NoiseFolder, manifest.CertificateFile, differs)
+	}
+	return nil
+}
+
+// identified is a part of the contents whose examples are known.
+type identified struct{ name, identity string }
+
+// identities returns the examples of each part, as far as they are known.
+func (p Present) identities() (list []identified) {
+	add := func(name, identity string) {
+		if identity != "" && identity != noise.Unknown {
+			list = append(list, identified{name, identity})
+		}
+	}
+	if p.table != nil {
+		add(manifest.BoundedFolder, p.table.examples().Identity)
+	}
+	if p.batches != nil {
+		add(manifest.BatchesFolder, p.batches.of.Identity)
+	}
+	add(manifest.CertificateFile, p.claimed)
+	if p.noise != nil {
+		add(manifest.NoiseFolder, p.noise.Training.Examples)
+	}
+	return list
+}
+
+// Identity returns the examples of the batches or, without batches, of the bounded table, as run.json names
+// them; "" if there is neither.
+func (p Present) Identity() string {
+	switch {
+	case p.batches != nil:
+		return p.batches.of.Identity
+	case p.table != nil:
+		return p.table.examples().Identity
+	}
+	return ""
+}
+
+// disagree returns the error for two parts of the contents that do not match. It names the one of them that
+// is there already, with the way out.
+func (p Present) disagree(part, with string, differs []string) error {
+	if part == p.given {
+		part = with
+	}
+	path, wayOut := store.Join(p.out, part), "give another --out"
+	switch part {
+	case manifest.CertificateFile:
+		path = p.CertificatePath()
+		wayOut = fmt.Sprintf("remove %s to give that claim up (its ledger stays, and counts), or give another --out", store.Base(path))
+	case manifest.BatchesFolder:
+		wayOut = "give the flags that the batches were formed with, remove the folder of batches, or give another --out"
+	case manifest.NoiseFolder:
+		wayOut = "noise serves one training run, and a new one needs noise and batches of its own: " + wayOut
+	case manifest.BoundedFolder:
+		wayOut = "give --bounded " + p.out + ", or another --out"
+	}
+	return Disagrees(path, differs, wayOut)
 }
 
 // Disagrees returns the error for a run directory with contents that do not match a command's
@@ -256,188 +398,24 @@ func Disagrees(path string, differs []string, wayOut string) error {
 	}
 }
 
-// Ways out of disagreements.
-const (
-	NewDirectory = "give another --out"
-	giveUpForm   = "give the flags that the batches were formed with, remove the folder of batches, or give another --out"
-)
-
-// claimDisagrees returns the error for a certificate that does not match a command's parameters.
-func (p Present) claimDisagrees(differs []string) error {
-	path := p.CertificatePath()
-	return Disagrees(
-		path,
-		differs,
-		fmt.Sprintf(
-			"remove %s to give that claim up (its ledger stays, and counts), or give another --out",
-			store.Base(path),
-		),
-	)
-}
-
-// AgreesToForm refuses batches that do not match the run directory.
-func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
-	if p.table != nil && of.Numbered {
-		return param.Fault(
-			"examples",
-			of.Copies,
-			"must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out",
-			p.out,
-			p.out,
-		)
-	}
-	if c := p.certificate; c != nil {
-		if differs := failed(compared(c, &spec, of)); differs != nil {
-			return p.claimDisagrees(differs)
-		}
-	}
-	return p.agreesWithNoise(spec, of)
-}
-
-// AgreesToNoise refuses noise with another number of steps than the batches: a training takes one
-// row of noise in each step.
-func (p Present) AgreesToNoise(steps int) error {
-	if p.batches == nil {
-		return nil
-	}
-	if has := p.batches.sampler.Scheme().NumSteps(); has != steps {
-		return param.Fault(
-			"steps",
-			steps,
-			"must be %d, as the batches in %s have: a training takes a row of the noise in each step",
-			has,
-			p.out,
-		)
-	}
-	return nil
-}
-
-// AgreesToAccount refuses a claim that does not match the run directory. The noise
-// multiplier is 0 if it is not known yet.
-func (p Present) AgreesToAccount(
-	run accounting.Run,
-	unit accounting.Unit,
-	of Examples,
-	noiseMultiplier float64,
-) error {
-	if b := p.batches; b != nil {
-		differs := failed(p.agreement(&accounting.Certificate{Run: run, Unit: unit}))
-		if of.Identity != "" && of.Identity != b.of.Identity {
-			differs = append(
-				differs,
-				fmt.Sprintf(
-					"the batches are of examples %s, and the claim is of examples %s",
-					b.of.Identity,
-					of.Identity,
-				),
-			)
-		}
-		if differs != nil {
-			return Disagrees(store.Join(p.out, manifest.BatchesFolder), differs, giveUpForm)
-		}
-	}
-	if p.noise == nil {
-		return nil
-	}
-	if err := p.agreesWithNoise(run.Sampler, of); err != nil {
-		return err
-	}
-	noising, err := noise.NoisingSHA256(run.Strategy)
-	if err != nil {
-		return err
-	}
-	var differs []string
-	if noising != p.noise.NoisingSHA256 {
-		differs = append(differs, "it was made with another strategy")
-	}
-	if has := float64(p.noise.NoiseMultiplier); noiseMultiplier > has {
-		differs = append(
-			differs,
-			fmt.Sprintf("its noise multiplier is %v, and the claim needs %v", has, noiseMultiplier),
-		)
-	}
-	if differs != nil {
-		return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, NewDirectory)
-	}
-	return nil
-}
-
-// agreesWithNoise refuses a sampler and examples other than those of the noise in the run
-// directory.
-func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
-	if p.noise == nil {
-		return nil
-	}
-	t := p.noise.Training
-	wayOut := "noise serves one training run, and a new one needs noise and batches of its own: " + NewDirectory
-	// Nothing says which sums that noise was added to, or will be: it may not be claimed for any.
-	if !t.Known() {
-		return Disagrees(
-			store.Join(p.out, manifest.NoiseFolder),
-			[]string{"it was written before the training run was known"},
-			wayOut,
-		)
-	}
-	var was sampling.Spec
-	if err := strictjson.Loose([]byte(t.Sampler), &was); err != nil {
-		return fmt.Errorf("%s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
-	}
-	differs := Differences(was, spec, "in the recipe of the noise", "here")
-	if of.Identity != "" && of.Identity != t.Examples {
-		differs = append(
-			differs,
-			fmt.Sprintf("its examples are %s, and here they are %s", t.Examples, of.Identity),
-		)
-	}
-	if differs == nil {
-		return nil
-	}
-	return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, wayOut)
+// SamplerText returns a sampler in the form of a recipe.
+func SamplerText(s sampling.Spec) (string, error) {
+	b, err := json.Marshal(s)
+	return string(b), err
 }
 
 // Training returns the training of a run directory's noise, as far as the batches and the
-// certificate in it tell. It refuses batches and a certificate that contradict each other.
+// certificate in it tell.
 func (p Present) Training() (t noise.Training, err error) {
-	t = noise.Training{Examples: noise.Unknown, Sampler: noise.Unknown}
+	t = noise.Training{Examples: cmp.Or(p.Identity(), noise.Unknown), Sampler: noise.Unknown}
 	switch {
 	case p.batches != nil:
-		t.Examples = p.batches.of.Identity
-		if t.Sampler, err = SamplerText(p.batches.sampler); err != nil {
-			return t, err
-		}
-		if c := p.certificate; c != nil {
-			if differs := failed(p.agreement(c)); differs != nil {
-				return t, Disagrees(
-					p.out,
-					differs,
-					NewDirectory+", with batches and a certificate of one training run",
-				)
-			}
-		}
+		t.Sampler, err = SamplerText(p.batches.sampler)
 	case p.certificate != nil:
-		if p.run != nil && p.run.Examples != "" {
+		if p.table == nil && p.run != nil && p.run.Examples != "" {
 			t.Examples = p.run.Examples
 		}
-		if t.Sampler, err = SamplerText(p.certificate.Run.Sampler); err != nil {
-			return t, err
-		}
-		if p.table != nil {
-			if differs := failed(p.agreement(p.certificate)); differs != nil {
-				return t, p.claimDisagrees(differs)
-			}
-		}
+		t.Sampler, err = SamplerText(p.certificate.Run.Sampler)
 	}
-	if p.table != nil && t.Examples != manifest.BoundedExamples(p.table.digest) {
-		switch {
-		case p.batches != nil:
-			return t, Disagrees(
-				store.Join(p.out, manifest.BatchesFolder),
-				[]string{"the bounded table beside them is not the table from which they were formed"},
-				NewDirectory,
-			)
-		default: // of the table as it is now
-			t.Examples = manifest.BoundedExamples(p.table.digest)
-		}
-	}
-	return t, nil
+	return t, err
 }

@@ -56,18 +56,17 @@ func TestResultsOfOneTraining(t *testing.T) {
 		{"examples per owner of the table", func(f *facts) { f.of.MostPerOwner = 3 }, "", "the bounded table has one with 3"},
 		{"examples of the claim", func(f *facts) { f.run.Examples = 99 }, "the claim is for 99 examples, there are 100", ""},
 		{"examples of the table", func(f *facts) { f.of.Copies = 99 }, "", "the claim is for 100 examples, there are 99"},
-		{"another table", func(f *facts) { f.of.Identity = "bounded 00" }, "the batches are of examples", "its examples are"},
-		{"numbers beside a table", func(f *facts) { f.of.Numbered = true }, "", "holds a bounded table, and numbered examples do not use it"},
+		{"another table", func(f *facts) { f.of.Identity = "bounded 00" }, "batches is of examples", "bounded is of examples"},
 		{"another matrix", func(f *facts) {
 			f.run.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, 0.5}}
-		}, "it was made with another strategy", ""},
-		{"more noise", func(f *facts) { f.σ *= 1.001 }, "its noise multiplier is", ""},
+		}, "the noise is of another strategy than the claim", ""},
+		{"more noise", func(f *facts) { f.σ *= 1.001 }, "and the claim needs", ""},
 		{"less noise", func(f *facts) { f.σ *= 0.999 }, "", ""},
 	} {
 		f := base
 		c.change(&f)
-		wants(t, c.name+" of a claim", here.AgreesToAccount(f.run, f.unit, f.of, f.σ), c.claim)
-		wants(t, c.name+" of batches", here.AgreesToForm(f.run.Sampler, f.of), c.toBatches)
+		wants(t, c.name+" of a claim", here.WithClaim(f.run, f.unit, f.of, f.σ).Agree(), c.claim)
+		wants(t, c.name+" of batches", here.WithBatches(f.run.Sampler, f.of).Agree(), c.toBatches)
 	}
 }
 

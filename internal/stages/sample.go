@@ -1,8 +1,7 @@
 package stages
 
 import (
-	"fmt"
-
+	"minsep/internal/accounting"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/sampling"
@@ -22,61 +21,62 @@ func ownerSizes(s ownergraph.Summary) sampling.OwnerSizes {
 // Shared reports whether some example of a bounded table has several owners.
 func Shared(s ownergraph.Summary) bool { return s.KeptEdges > s.Kept }
 
-// checkSample refuses to sample owners in a table with examples of several owners, or with copies
-// of examples.
-func (s Source) checkSample(p sampling.Params) error {
-	if p.Sample != sampling.SampleOwners {
+// fitsBound refuses a sampler, and a unit of a claim, that no table of a bound allows. A plan is checked so
+// before its graph is bounded, and a table before it is used.
+func fitsBound(p sampling.Params, unit string, b ownergraph.Bound) error {
+	c := param.Checker{}
+	c.Require(
+		p.Kind().Pools || b.Pools == 0, // an owner may have many examples in all pools together
+		"scheme",
+		p.Scheme,
+		"must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)",
+	)
+	c.Require(
+		!p.Kind().Pools || b.Pools > 0,
+		"scheme",
+		p.Scheme,
+		"needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools, or scheme.epoch_steps)",
+	)
+	copies := b.Duplicates && b.MaxExamplesPerOwner > 1
+	c.Require(
+		!copies || unit != string(accounting.UnitExample),
+		"unit",
+		unit,
+		"must be owner: the table may have copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)",
+	)
+	if p.Sample == sampling.SampleOwners {
+		c.Require(
+			!copies,
+			"sample",
+			p.Sample,
+			"needs a table without copies of examples: bound without --duplicates (in a plan: bound.duplicates)",
+		)
+		c.Requiref(
+			p.ExamplesPerOwner <= b.MaxExamplesPerOwner,
+			"examples per owner",
+			p.ExamplesPerOwner,
+			"must be at most %d, to which an owner's examples are bounded; bound with a larger --max-per-owner (in a plan: bound.max_examples_per_owner)",
+			b.MaxExamplesPerOwner,
+		)
+	}
+	return c.Err()
+}
+
+// fits refuses a sampler, and a unit of a claim, that the table does not allow.
+func (s Source) fits(p sampling.Params, unit string) error {
+	if s.Table == nil {
 		return nil
 	}
-	bad := &ParamError{Param: "sample", Value: p.Sample}
-	if s.Table == nil {
-		bad.Rule = "needs a bounded table, which names the owners of examples: give --bounded"
-		return bad
-	}
-	bound, err := s.Table.Index.Bound()
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.Table.Dir, err)
-	}
-	switch of := s.Table.Summary; {
-	case Shared(of):
-		bad.Rule = fmt.Sprintf(
+	if of := s.Table.Summary; p.Sample == sampling.SampleOwners && Shared(of) {
+		return param.Fault(
+			"sample",
+			p.Sample,
 			"needs one owner for each example, and the bounded table has %d examples with %d owners in all: sample examples (leave --sample out), or keep one owner of each in the graph",
 			of.Kept,
 			of.KeptEdges,
 		)
-	case Copied(of):
-		bad.Rule = "needs a table without copies of examples: bound without --duplicates (in a plan: bound.duplicates)"
-	case p.ExamplesPerOwner > bound.MaxExamplesPerOwner:
-		bad.Param, bad.Value = "examples per owner", p.ExamplesPerOwner
-		bad.Rule = fmt.Sprintf(
-			"must be at most %d: the table was bounded to so many for each owner; bound with a larger --max-per-owner",
-			bound.MaxExamplesPerOwner,
-		)
-	default:
-		return nil
 	}
-	return bad
-}
-
-// checkPlanPools refuses a table with pools for a scheme without them, since an owner may have many
-// examples in all pools together. It also refuses rotation without pools.
-func (s Source) checkPools(p sampling.Params) error {
-	ofPools := s.Table != nil && s.Table.OfPools()
-	switch {
-	case p.Kind().Pools && !ofPools:
-		return param.Fault(
-			"scheme",
-			p.Scheme,
-			"needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)",
-		)
-	case !p.Kind().Pools && ofPools:
-		return param.Fault(
-			"scheme",
-			p.Scheme,
-			"must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)",
-		)
-	}
-	return nil
+	return fitsBound(p, unit, s.Table.Bound)
 }
 
 // sampled returns the number of owners for a sampler of owners, and of examples for others, and the
