@@ -77,7 +77,7 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	}
 	t.row("scheme\t%s", scheme)
 	t.row("expected batch size\t%s", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
-	if size := f.PaddedBatchSize(); size > 0 {
+	if size := f.BatchSize; size > 0 {
 		steps := f.Scheme.Scheme().NumSteps()
 		t.row(
 			"padded\tto %s a batch: %s in %s",

@@ -169,17 +169,9 @@ func openPartFile(ctx context.Context, dir, name string) (partFile, error) {
 	}
 	p, err := OpenBoundedPart(f, f.Size())
 	if err != nil {
-		return partFile{}, errors.Join(inFile(name, err), f.Close())
+		return partFile{}, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return partFile{p, f.Close}, nil
-}
-
-// inFile adds the file's name to a [TableError].
-func inFile(name string, err error) error {
-	if t, ok := errors.AsType[*TableError](err); ok {
-		t.File = name
-	}
-	return err
 }
 
 // Each reads the part, a file in dir, as [BoundedPart.Each] does. It also checks the number of
@@ -199,5 +191,9 @@ func (f BoundedFile) Each(
 	if p.Rows != f.Rows {
 		return fmt.Errorf("%s: has %d rows, and the index says %d", f.Name, p.Rows, f.Rows)
 	}
-	return inFile(f.Name, p.Each(f.First, owners, size, use))
+	err = p.Each(f.First, owners, size, use)
+	if errors.Is(err, ErrTable) {
+		err = fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return err
 }

@@ -254,8 +254,7 @@ func TestBoundedFaults(t *testing.T) {
 		{"nothing", nil, "corrupt"},
 	} {
 		_, _, err := readPart(c.b, 0, true, 100)
-		var table *TableError
-		if !errors.As(err, &table) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "SSS") {
+		if !errors.Is(err, ErrTable) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "SSS") {
 			t.Errorf("%s: got %v, want %q", c.about, err, c.want)
 		}
 	}
@@ -270,8 +269,7 @@ func TestDamagedBoundedTable(t *testing.T) {
 			c := bytes.Clone(b)
 			c[i] ^= x
 			_, rows, err := readPart(c, 0, true, 7)
-			var table *TableError
-			if err != nil && !errors.As(err, &table) || err == nil && len(rows) != 20 {
+			if err != nil && !errors.Is(err, ErrTable) || err == nil && len(rows) != 20 {
 				t.Fatalf("byte %d changed: %d rows, %v", i, len(rows), err)
 			}
 		}
@@ -296,9 +294,8 @@ func FuzzBoundedTable(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _, err := readPart(b, 0, true, 3)
-		var table *TableError
-		if err != nil && !errors.As(err, &table) {
-			t.Fatalf("%v is no TableError", err)
+		if err != nil && !errors.Is(err, ErrTable) {
+			t.Fatalf("%v is no ErrTable", err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -9,36 +10,9 @@ import (
 	"minsep/internal/ownergraph"
 )
 
-// TableError means that a part of a bounded graph is not as [BoundedWriter] writes it. It never
-// contains ids.
-type TableError struct {
-	File     string // "" if the reader got no name
-	RowGroup int    // counted from 1; 0 if unknown
-	Column   string // "" if unknown
-	Rule     string // the broken rule
-	Err      error  // the cause, or nil
-}
-
-func (e *TableError) Error() string {
-	s := "bounded table"
-	if e.File != "" {
-		s += " " + e.File
-	}
-	if e.RowGroup > 0 {
-		s += fmt.Sprintf(": row group %d", e.RowGroup)
-	}
-	for _, part := range []string{e.Column, e.Rule} {
-		if part != "" {
-			s += ": " + part
-		}
-	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-func (e *TableError) Unwrap() error { return e.Err }
+// ErrTable means that a part of a bounded graph is not as [BoundedWriter] writes it. Errors that wrap it
+// never contain ids.
+var ErrTable = errors.New("bounded table")
 
 // BoundedPart is an open part of a bounded graph.
 type BoundedPart struct {
@@ -63,7 +37,7 @@ var columnNames = []string{
 func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	f, err := idcolumn.Open(r, size)
 	if err != nil {
-		return nil, &TableError{Err: err}
+		return nil, fmt.Errorf("%w: %w", ErrTable, err)
 	}
 	top := f.Columns
 	p := &BoundedPart{
@@ -76,17 +50,14 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	}
 	for i, name := range columnNames[:len(p.columns)] {
 		if len(top) != len(p.columns) || top[i].Name != name {
-			return nil, &TableError{
-				Column: name,
-				Rule:   "the columns must be row, example_id, copies and owners, and maybe pools",
-			}
+			return nil, fmt.Errorf("%w: %s: the columns must be row, example_id, copies and owners, and maybe pools", ErrTable, name)
 		}
 		c := top[i]
 		if c.Err != nil {
-			return nil, &TableError{Column: name, Err: c.Err}
+			return nil, fmt.Errorf("%w: %s: %w", ErrTable, name, c.Err)
 		}
 		if c.List != (i >= ownersColumn) || i%2 == 0 && c.Type != ownergraph.Int64 { // row, copies and pools
-			return nil, &TableError{Column: name, Rule: "has another type than this version writes"}
+			return nil, fmt.Errorf("%w: %s: has another type than this version writes", ErrTable, name)
 		}
 		p.columns[i] = c
 	}
@@ -94,12 +65,12 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	for g := range f.Groups() {
 		for _, c := range p.columns {
 			if _, err := f.Check(c, g); err != nil {
-				return nil, &TableError{RowGroup: g + 1, Column: c.Name, Err: err}
+				return nil, fmt.Errorf("%w: row group %d: %s: %w", ErrTable, g+1, c.Name, err)
 			}
 		}
 		p.Rows += f.GroupRows(g)
 		if p.Rows < 0 {
-			return nil, &TableError{RowGroup: g + 1, Err: idcolumn.ErrCorrupt}
+			return nil, fmt.Errorf("%w: row group %d: %w", ErrTable, g+1, idcolumn.ErrCorrupt)
 		}
 	}
 	return p, nil
@@ -143,8 +114,8 @@ type boundedGroup struct {
 	last    *ownergraph.IDs
 }
 
-func (t *boundedGroup) fault(column int, rule string, err error) error {
-	return &TableError{RowGroup: t.group + 1, Column: t.part.columns[column].Name, Rule: rule, Err: err}
+func (t *boundedGroup) fault(column int, err error) error {
+	return fmt.Errorf("%w: row group %d: %s: %w", ErrTable, t.group+1, t.part.columns[column].Name, err)
 }
 
 func (t *boundedGroup) open(owners bool) {
@@ -163,7 +134,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 	}
 	for i := range n {
 		if t.numbers.Int(i) != first+int64(i) {
-			return t.fault(rowColumn, "rows are not numbered one after the other", nil)
+			return t.fault(rowColumn, errors.New("rows are not numbered one after the other"))
 		}
 	}
 	if err := t.fill(copiesColumn, &t.numbers, n); err != nil {
@@ -172,7 +143,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 	for i := range n {
 		c := t.numbers.Int(i)
 		if c < 1 || c > math.MaxInt32 {
-			return t.fault(copiesColumn, "must be at least 1", nil)
+			return t.fault(copiesColumn, errors.New("must be at least 1"))
 		}
 		t.rows.Copies = append(t.rows.Copies, uint32(c))
 	}
@@ -182,7 +153,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 	for i := range n {
 		if i > 0 && t.rows.Examples.Compare(i-1, &t.rows.Examples, i) >= 0 ||
 			i == 0 && t.last.Len() > 0 && t.last.Compare(0, &t.rows.Examples, 0) >= 0 {
-			return t.fault(exampleColumn, "the ids must ascend", nil)
+			return t.fault(exampleColumn, errors.New("the ids must ascend"))
 		}
 	}
 	t.last.Reset(t.part.ExampleType)
@@ -196,10 +167,10 @@ func (t *boundedGroup) read(first int64, n int) error {
 	}
 	for range n {
 		if _, err := t.readers[ownersColumn].Row(&t.rows.Owners); err != nil {
-			return t.fault(ownersColumn, "", corruptEnd(err))
+			return t.fault(ownersColumn, corruptEnd(err))
 		}
 		if t.rows.Owners.Len() > math.MaxInt32 {
-			return t.fault(ownersColumn, "more than 2^31-1 owners in one piece", nil)
+			return t.fault(ownersColumn, errors.New("more than 2^31-1 owners in one piece"))
 		}
 		t.rows.Ends = append(t.rows.Ends, uint32(t.rows.Owners.Len()))
 	}
@@ -216,20 +187,16 @@ func (t *boundedGroup) readPools(n int) error {
 		t.numbers.Reset(ownergraph.Int64)
 		in, err := r.Row(&t.numbers)
 		if err != nil {
-			return t.fault(poolsColumn, "", corruptEnd(err))
+			return t.fault(poolsColumn, corruptEnd(err))
 		}
 		if in == 0 {
-			return t.fault(poolsColumn, "a row must be in a pool", nil)
+			return t.fault(poolsColumn, errors.New("a row must be in a pool"))
 		}
 		last := int64(-1)
 		for i := range in {
 			p := t.numbers.Int(i)
 			if p <= last || p >= ownergraph.MaxPools {
-				return t.fault(
-					poolsColumn,
-					fmt.Sprintf("the pools of a row must ascend, from 0 on, below %d", ownergraph.MaxPools),
-					nil,
-				)
+				return t.fault(poolsColumn, fmt.Errorf("the pools of a row must ascend, from 0 on, below %d", ownergraph.MaxPools))
 			}
 			last = p
 			t.rows.Pools = append(t.rows.Pools, uint32(p))
@@ -243,7 +210,7 @@ func (t *boundedGroup) readPools(n int) error {
 func (t *boundedGroup) fill(column int, dst *ownergraph.IDs, n int) error {
 	dst.Reset(t.part.columns[column].Type)
 	if _, err := t.readers[column].Fill(dst, n); err != nil {
-		return t.fault(column, "", err)
+		return t.fault(column, err)
 	}
 	return nil
 }
@@ -257,7 +224,7 @@ func (t *boundedGroup) end() error {
 		}
 		t.numbers.Reset(t.part.columns[column].Type)
 		if _, err := r.Row(&t.numbers); err != io.EOF {
-			return t.fault(column, "", corruptEnd(err))
+			return t.fault(column, corruptEnd(err))
 		}
 	}
 	return nil

@@ -79,27 +79,25 @@ func (f NoiseFacts) Names() []string {
 // CheckCover requires that files, in any order, are exactly the files of [NoiseFacts.Names], each
 // once: so they cover all coordinates and steps.
 func (f NoiseFacts) CheckCover(files []File) error {
+	if f.Steps < 1 || f.Shards < 1 || f.StepsPerFile < 1 || int64(f.Shards) > f.Coordinates || f.Shards > MaxNoiseShards {
+		return fmt.Errorf("%d shards of %d coordinates and files of %d of %d steps do not fit together", f.Shards, f.Coordinates, f.StepsPerFile, f.Steps)
+	}
 	// Checked before names are made: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
 	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
 		return fmt.Errorf("has %d files of noise, and needs %d shards of %d files", have, f.Shards, perShard)
 	}
-	missing := make(map[string]bool)
-	for _, name := range f.Names() {
-		missing[name] = true
+	names := make([]string, len(files))
+	for i, file := range files {
+		names[i] = file.Name
 	}
-	for _, file := range files {
-		if !missing[file.Name] {
-			return fmt.Errorf("file %s: is listed twice, or does not belong to the noise", file.Name)
+	want := f.Names()
+	slices.Sort(names)
+	slices.Sort(want)
+	for i, name := range names {
+		if name != want[i] {
+			return fmt.Errorf("file %s: is listed twice, or does not belong to the noise, which needs %s", name, want[i])
 		}
-		delete(missing, file.Name)
-	}
-	if len(missing) > 0 {
-		names := make([]string, 0, len(missing))
-		for n := range missing {
-			names = append(names, n)
-		}
-		return fmt.Errorf("%d files of noise are missing, the first is %s", len(missing), slices.Min(names))
 	}
 	return nil
 }

@@ -29,12 +29,12 @@ func TestCheckCover(t *testing.T) {
 func TestCoverOfClaimedSteps(t *testing.T) {
 	files := []manifest.File{{Name: manifest.NoiseFile(0, 1, 0, 1)}}
 	for _, c := range []struct{ shards, perFile, steps int }{{1, 1, 1 << 53}, {1 << 53, 1, 1}, {1 << 62, 1, 1 << 62}, {2, 1 << 62, 1 << 62}, {1, 1, 2}} {
-		facts := manifest.NoiseFacts{Steps: c.steps, Shards: c.shards, StepsPerFile: c.perFile}
+		facts := manifest.NoiseFacts{Steps: c.steps, Coordinates: math.MaxInt64, Shards: c.shards, StepsPerFile: c.perFile}
 		if err := facts.CheckCover(files); err == nil {
 			t.Errorf("%+v: one file covers it", c)
 		}
 	}
-	if err := (manifest.NoiseFacts{Steps: 1, Shards: 1, StepsPerFile: 1}).CheckCover(files); err != nil {
+	if err := (manifest.NoiseFacts{Steps: 1, Coordinates: 1, Shards: 1, StepsPerFile: 1}).CheckCover(files); err != nil {
 		t.Error(err)
 	}
 }

@@ -146,8 +146,7 @@ func (f Form) form(
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return index, err
 	}
-	facts := stages.BatchesFacts(formed.Scheme, source.Population(), source.Rows, formed.Shards, source.RowsOf())
-	index.Facts, err = json.Marshal(facts)
+	index.Facts, err = json.Marshal(formed.BatchesFacts)
 	return index, err
 }
 

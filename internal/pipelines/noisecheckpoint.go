@@ -33,11 +33,6 @@ func (c checkpoints) next() int {
 	return min(c.head.Steps, step-step%every+every)
 }
 
-// prefix returns the beginning of the names of the shard's checkpoints.
-func (c checkpoints) prefix() string {
-	return manifest.NoiseStreamStates(c.head.Shard, c.head.Shards)
-}
-
 // name returns the name of a step's checkpoint.
 func (c checkpoints) name(step int) string {
 	return manifest.NoiseStreamState(c.head.Shard, c.head.Shards, step)
@@ -58,39 +53,24 @@ func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
 	return steps, nil
 }
 
-// clean removes the files of streams that were killed while they wrote a checkpoint of the
-// shard.
-func (c checkpoints) clean(ctx context.Context) error {
-	if err := store.RemoveLeft(ctx, c.of.Checkpoint, c.prefix()); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// remove removes a checkpoint; another stream of the shard may have done so.
-func (c checkpoints) remove(ctx context.Context, name string) error {
-	if err := store.Remove(ctx, store.Join(c.of.Checkpoint, name)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // resume goes to the newest checkpoint that is not after the first step.
 func (c checkpoints) resume(ctx context.Context) error {
 	if !c.wanted() {
 		return nil
 	}
-	if err := c.clean(ctx); err != nil {
+	// Streams that were killed while they wrote a checkpoint of the shard have left files.
+	prefix := manifest.NoiseStreamStates(c.head.Shard, c.head.Shards)
+	if err := store.RemoveLeft(ctx, c.of.Checkpoint, prefix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	steps, err := c.steps(ctx)
 	if err != nil {
 		return err
 	}
-	for len(steps) > 0 && steps[len(steps)-1] > c.of.FromStep {
-		steps = steps[:len(steps)-1]
-	}
 	for _, step := range slices.Backward(steps) {
+		if step > c.of.FromStep {
+			continue
+		}
 		switch err := c.read(ctx, step); {
 		case err == nil:
 			return nil
@@ -134,7 +114,8 @@ func (c checkpoints) save(ctx context.Context) error {
 	}
 	for i, old := range steps {
 		if i+1 < len(steps) && steps[i+1] < step {
-			if err := c.remove(ctx, c.name(old)); err != nil {
+			err := store.Remove(ctx, store.Join(c.of.Checkpoint, c.name(old)))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // another stream of the shard may have removed it
 				return fmt.Errorf("checkpoint: %w", err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
@@ -246,34 +247,24 @@ func (h NoiseStreamHead) write(out io.Writer) error {
 }
 
 // recipe reads the recipe of the finished noise in the run directory.
-func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
-	dir := store.Join(w.path, manifest.NoiseFolder)
-	missing := func(rule string) error {
-		return &ParamError{
-			Param: "out",
-			Value: w.set.Out,
-			Rule:  rule + ": make it with minsep noise, or with minsep run",
-		}
-	}
+func (w *work) recipe(ctx context.Context) (r *noise.Recipe, digest manifest.Digest, err error) {
+	dir, listed := store.Join(w.path, manifest.NoiseFolder), -1
 	ix, err := manifest.Read(ctx, dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, manifest.Digest{}, missing("has no recipe of noise")
-	case err != nil:
-		return nil, manifest.Digest{}, err
+	if err == nil {
+		listed = slices.IndexFunc(ix.Files, func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	}
-	for _, f := range ix.Files {
-		if f.Name != manifest.RecipeFile {
-			continue
-		}
-		if err := f.Check(ctx, dir); err != nil {
-			return nil, f.SHA256, err
-		}
-		r, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
-		if err == nil && (r.RunID != ix.RunID || r.ParamsSHA256 != ix.ParamsSHA256) {
-			err = &manifest.MismatchError{Name: manifest.RecipeFile, What: "run id or parameters"}
-		}
-		return r, f.SHA256, err
+	if errors.Is(err, fs.ErrNotExist) || err == nil && listed < 0 {
+		return nil, digest, param.Fault("out", w.set.Out, "has no recipe of noise: make it with minsep noise, or with minsep run")
 	}
-	return nil, manifest.Digest{}, missing("has noise without a recipe")
+	if err != nil {
+		return nil, digest, err
+	}
+	if err := ix.Files[listed].Check(ctx, dir); err != nil {
+		return nil, digest, err
+	}
+	r, err = stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+	if err == nil && (r.RunID != ix.RunID || r.ParamsSHA256 != ix.ParamsSHA256) {
+		err = &manifest.MismatchError{Name: manifest.RecipeFile, What: "run id or parameters"}
+	}
+	return r, ix.Files[listed].SHA256, err
 }

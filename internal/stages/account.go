@@ -204,11 +204,12 @@ func (a Account) problem(run accounting.Run) calibration.Problem {
 // examples returns the facts about the examples on which the claim depends. They come from the
 // table that is named or, if none is, from the table in the run directory.
 func (a Account) examples(source Source, here Present) (Examples, error) {
-	of, table := source.Examples(), here.table
-	switch {
-	case table == nil:
-	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
-		return of, param.Fault(
+	table := here.table
+	if source.Table != nil || table == nil {
+		return source.Examples(), nil
+	}
+	if a.Examples > 0 && a.Examples != table.summary.KeptCopies {
+		return Examples{}, param.Fault(
 			"examples",
 			a.Examples,
 			"must be %d, as the bounded table in %s has; give --bounded %s, or another --out",
@@ -216,10 +217,8 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 			here.out,
 			here.out,
 		)
-	case source.Table == nil:
-		of = table.examples()
 	}
-	return of, nil
+	return table.examples(), nil
 }
 
 // protects returns whom the claim protects: the unit, and k_u. The user gives k_u, or it is the

@@ -29,17 +29,14 @@ type Form struct {
 
 // FormResult describes formed batches. All of it is public, since it follows from the parameters.
 type FormResult struct {
-	RunID             string        `json:"run_id,omitempty"`            // none after a dry run
-	Out               string        `json:"out"`                         // run directory
-	Scheme            sampling.Spec `json:"scheme"`                      // as it was run, with the probability
-	Examples          int64         `json:"examples"`                    // rows; 0 after a dry run on a graph, as all that follows
-	Copies            int64         `json:"copies"`                      // of them, at least as many
-	Pools             int           `json:"pools,omitempty"`             // of rotation
-	PoolExamples      int64         `json:"pool_examples,omitempty"`     // in each of them
-	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
-	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as the next field
-	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
-	Shards            int           `json:"shards"`                      // of the files, at least 1
+	RunID        string        `json:"run_id,omitempty"`        // none after a dry run
+	Out          string        `json:"out"`                     // run directory
+	Scheme       sampling.Spec `json:"scheme"`                  // as it was run, with the probability
+	Copies       int64         `json:"copies"`                  // of examples, at least as many
+	Pools        int           `json:"pools,omitempty"`         // of rotation
+	PoolExamples int64         `json:"pool_examples,omitempty"` // in each of them
+
+	manifest.BatchesFacts // of the index; without examples after a dry run on a graph
 }
 
 // maxBuckets is the largest number of buckets of a shuffle: the transforms number them in three
@@ -119,26 +116,14 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	if err != nil {
 		return FormResult{}, source, err
 	}
-	formed := FormResult{
-		Scheme:            spec,
-		Examples:          source.Rows,
-		Copies:            source.Population().Examples,
-		ExpectedBatchSize: spec.ExpectedBatchSize(source.Population()),
+	of, shards := source.Population(), f.Shards
+	if shards == 0 {
+		steps := spec.Scheme().NumSteps()
+		shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
 	}
+	formed := FormResult{Scheme: spec, Copies: of.Examples, BatchesFacts: BatchesFacts(spec, of, source.Rows, shards, source.RowsOf())}
 	if c := source.coverage(); c != nil {
 		formed.Copies, formed.Pools, formed.PoolExamples = source.Rows, c.Pools, c.Size
-	}
-	if spec.Owners != nil {
-		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(
-			source.Population(),
-		)
-	}
-	formed.Shards = f.Shards
-	if f.Shards == 0 {
-		formed.Shards = manifest.BatchShards(
-			spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()),
-			spec.Scheme().NumSteps(),
-		)
 	}
 	return formed, source, nil
 }
@@ -152,10 +137,13 @@ func BatchesFacts(spec sampling.Spec, of sampling.Population, rows int64, shards
 		Shards:            shards,
 		RowType:           manifest.RowType(rows),
 		RowsOf:            rowsOf,
-		BatchSize:         FormResult{Scheme: spec}.PaddedBatchSize(),
 		ExpectedBatchSize: spec.ExpectedBatchSize(of),
 	}
+	if t := spec.Truncation; t != nil && t.Pad {
+		facts.BatchSize = t.MaxBatchSize
+	}
 	if o := spec.Owners; o != nil {
+		facts.BatchSize *= o.ExamplesPerOwner
 		facts.Owners, facts.ExamplesPerOwner = of.Owners.Total(), o.ExamplesPerOwner
 		facts.ExpectedExamples = spec.ExpectedExamples(of)
 	}

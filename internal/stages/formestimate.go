@@ -24,11 +24,8 @@ func expectedForm(p Plan) FormResult {
 	if shards == 0 {
 		shards = manifest.BatchShards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
 	}
-	f := FormResult{
-		Examples:          p.numbered(),
-		ExpectedBatchSize: p.Scheme.BatchSize,
-		Shards:            min(shards, p.Scheme.Steps),
-	}
+	var f FormResult
+	f.Examples, f.ExpectedBatchSize, f.Shards = p.numbered(), p.Scheme.BatchSize, min(shards, p.Scheme.Steps)
 	if p.Scheme.Sample == sampling.SampleOwners { // fewer where owners have fewer
 		f.ExpectedExamples = f.ExpectedBatchSize * float64(p.Scheme.ExamplesPerOwner)
 	}
@@ -41,19 +38,7 @@ func expectedForm(p Plan) FormResult {
 // RowsPerStep returns the expected number of rows of a batch, which with padding is the exact
 // number.
 func (f FormResult) RowsPerStep() float64 {
-	return cmp.Or(float64(f.PaddedBatchSize()), f.ExpectedExamples, f.ExpectedBatchSize)
-}
-
-// PaddedBatchSize returns the number of rows of each padded batch, 0 without padding.
-func (f FormResult) PaddedBatchSize() int {
-	t := f.Scheme.Truncation
-	switch {
-	case t == nil || !t.Pad:
-		return 0
-	case f.Scheme.Owners != nil:
-		return t.MaxBatchSize * f.Scheme.Owners.ExamplesPerOwner
-	}
-	return t.MaxBatchSize
+	return cmp.Or(float64(f.BatchSize), f.ExpectedExamples, f.ExpectedBatchSize)
 }
 
 // rows returns the expected number of participations, or with padding the number of rows.

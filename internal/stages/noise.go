@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
-	"strings"
 
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
@@ -108,19 +106,11 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 // the name, and the error says how to make one.
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) &&
-		slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
-		return nil, param.Fault(
-			"strategy",
-			path,
-			"is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1",
-		)
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ParamError{
 			Param: "strategy",
 			Value: path,
-			Rule:  "does not exist: make one with `minsep strategy --out " + path + "`",
+			Rule:  "does not exist: make one with `minsep strategy --out " + path + "`, for independent noise with --kind identity",
 		}
 	}
 	return s, err

@@ -148,32 +148,22 @@ func Listed(names []string) string {
 	return text + verb
 }
 
-// Holds returns the name of a result in a run directory, the last in the order of the stages, or ""
-// if there is none. A directory that is itself a result has its own name. After a failed request to
-// an object store it returns the error.
+// Holds returns the name of a result in a run directory, or "" if there is none. A directory that is itself a
+// result has its own name. After a failed request to an object store it returns the error.
 func Holds(ctx context.Context, dir string) (name string, err error) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return store.Base(dir), nil
 	} else if store.Failed(err) {
 		return "", err
 	}
-	var results []string // files first, then folders from the last on
 	for _, s := range All {
-		if s.Formats == nil {
-			results = append(s.Results, results...)
-		}
-	}
-	for _, s := range slices.Backward(All) {
-		if s.Formats != nil {
-			results = append(results, s.Results...)
-		}
-	}
-	for _, result := range results {
-		switch _, err := store.Stat(ctx, store.Join(dir, result)); {
-		case store.Failed(err):
-			return "", err
-		case !errors.Is(err, fs.ErrNotExist):
-			return result, nil
+		for _, result := range s.Results {
+			switch _, err := store.Stat(ctx, store.Join(dir, result)); {
+			case store.Failed(err):
+				return "", err
+			case !errors.Is(err, fs.ErrNotExist):
+				return result, nil
+			}
 		}
 	}
 	return "", nil

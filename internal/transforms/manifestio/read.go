@@ -128,8 +128,8 @@ const (
 // not read, and every row has none. The folder must be readable by every worker under the same
 // path.
 //
-// A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with a
-// [manifest.TableError].
+// A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with
+// [manifest.ErrTable].
 func ReadBounded(s beam.Scope, table *manifest.Bounded, owners bool) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadBounded")
 	dir, err := store.Abs(table.Dir) // a worker may run in another folder
