@@ -349,7 +349,7 @@ func TestOpenBounded(t *testing.T) {
 	if next != 42 {
 		t.Errorf("%d rows", next)
 	}
-	must.Fail(t, "with another first row", "bounded table part-00001.parquet: row group 1: row")((BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }))
+	must.Fail(t, "with another first row", "part-00001.parquet: bounded table: row group 1: row")((BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }))
 	must.Fail(t, "another number of rows", "has 12 rows, and the index says 13")((BoundedFile{BoundedPartName(1), 30, 13}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }))
 
 	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(i64, i64, 30, 12, one)})

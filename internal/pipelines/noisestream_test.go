@@ -150,7 +150,7 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 	form(6)
 	must.Do(t, os.Rename(o.Out+"-noise", noise))
 	out.Reset()
-	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), "for other examples or another sampler") || out.Len() > 0 {
+	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), "poisson prob is 0.05 in the recipe of the noise, 0.06 here") || out.Len() > 0 {
 		t.Errorf("%v, after %d bytes", err, out.Len())
 	}
 }

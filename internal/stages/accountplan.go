@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -34,7 +36,16 @@ func accountDiffers(ctx context.Context, d *Directory) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.differs(ctx, d.path(manifest.LedgerFolder), "in the plan")
+	differs, err := r.differs(ctx, d.path(manifest.LedgerFolder), "in the plan")
+	if differs != nil || err != nil {
+		return differs, err
+	}
+	// Bounds without samples are in the protocol itself: nothing in the ledger would contradict an altered one.
+	l, err := ledger.Read(ctx, d.path(manifest.LedgerFolder))
+	if err == nil && calibration.CheckProofs(ctx, l.Protocol()) != nil {
+		differs = []string{"a bound in its ledger does not hold when it is computed again"}
+	}
+	return differs, err
 }
 
 // AccountOf returns the plan's parameters of the account. They are for k_u of the plan, even if

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/store"
 )
@@ -42,6 +43,30 @@ func TestRequestInOtherBytes(t *testing.T) {
 	d.Plan.Privacy.Epsilon = 4
 	rewrite(manifest.CertificateFile, compact)
 	compare("the certificate too", "does not follow from the ledger beside it")
+}
+
+// TestForgedBound: a certificate that follows from a ledger with less noise than its proof needs is not taken for
+// the plan's, though it is of the plan's request.
+func TestForgedBound(t *testing.T) {
+	d := newResults(t, fmt.Sprintf(planOfNumbers, poisson, identity))
+	d.make("strategy")
+	d.make("account")
+	folder := store.Join(d.Out, manifest.LedgerFolder)
+	forge := func(file string, encode func(l *ledger.Ledger) ([]byte, error)) {
+		l, err := ledger.Read(t.Context(), folder)
+		d.must(err)
+		b, err := encode(l)
+		d.must(err)
+		d.must(os.WriteFile(file, b, 0o644))
+	}
+	forge(store.Join(folder, ledger.ProtocolFile), func(l *ledger.Ledger) ([]byte, error) {
+		l.Protocol().Candidates[0].NoiseMultiplier *= 0.9
+		return l.Protocol().Encode()
+	})
+	forge(store.Join(d.Out, manifest.CertificateFile), (*ledger.Ledger).CertificateFile)
+	if _, differs, err := d.Compare(t.Context(), Named("account")); err != nil || !strings.Contains(strings.Join(differs, ""), "does not hold") {
+		t.Errorf("%q, %v", differs, err)
+	}
 }
 
 // TestResultsOfTheRun: a result is the run's if run.json names its files, or else if its index is of the run.

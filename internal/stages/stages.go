@@ -1,12 +1,12 @@
 // Package stages has the parameters of each stage as users give them, whole plans of them, and
-// the comparison of a stage's result in a run directory with its parameters. It reads run
+// the comparison of the results in a run directory with each other. It reads run
 // directories and writes nothing: package pipelines runs the stages, and package inspect reads
 // their results. It knows neither Beam nor the services of object stores.
 //
 // A [Stage] is one value, declared in the stage's file beside its parameters: [Bound], [Account],
 // [Form] and [Noise], and mechanism.Params for a strategy. A [Plan] holds all of
-// them. [Present] compares the results in a run directory with each other, and [Directory] compares
-// them with a plan.
+// them. [Present] compares the results in a run directory with each other, and [Directory] tells
+// whether they are those that run.json names.
 package stages
 
 import (

@@ -90,11 +90,8 @@ func misleading(ctx context.Context, run string) (names []string, err error) {
 	}
 	known := ownNames()
 	for _, e := range entries {
-		folder, own := known[e.Name]
-		switch {
-		case own && folder == e.Dir, strings.HasPrefix(e.Name, store.TempPrefix):
-		case own: // a link to a folder, or of a kind that its reader refuses
-		case misleads(e, known):
+		// What has a name of minsep's own and is of another kind is refused by its reader.
+		if _, own := known[e.Name]; !own && !strings.HasPrefix(e.Name, store.TempPrefix) && misleads(e, known) {
 			names = append(names, e.Name)
 		}
 	}
