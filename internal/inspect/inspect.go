@@ -291,7 +291,11 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"}
+		rule := "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"
+		if isFile {
+			rule = "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
+		}
+		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: rule}
 	}
 	return folders, nil
 }

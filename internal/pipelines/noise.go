@@ -63,6 +63,10 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 			_, err = stages.NamedStrategy(ctx, n.Strategy)
 			c.Add(err)
 		}
+		has, err := hasCertificate(ctx, o.Out)
+		if c.Add(err); err == nil && n.FromCertificate && !has {
+			c.Add(noCertificate())
+		}
 	}})
 	if err != nil {
 		return NoiseResult{}, err
@@ -70,12 +74,8 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	defer w.end()
 	certificate := w.here.Certificate()
 	if n.FromCertificate {
-		if certificate == nil {
-			return NoiseResult{}, param.Fault(
-				"noise multiplier",
-				"(none)",
-				"must be given where the run directory has no certificate to take it from",
-			)
+		if certificate == nil { // any more
+			return NoiseResult{}, noCertificate()
 		}
 		n.NoiseMultiplier = certificate.NoiseMultiplier
 	}
@@ -120,6 +120,24 @@ func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) Nois
 		n.Warning = stages.FloatingPointOpen
 	}
 	return n
+}
+
+// hasCertificate reports whether a run directory has a certificate with a noise multiplier.
+func hasCertificate(ctx context.Context, run string) (bool, error) {
+	if run == "" {
+		return false, nil
+	}
+	name, err := stages.FindClaim(ctx, run)
+	return name != "", err
+}
+
+// noCertificate returns the error for a noise multiplier that is neither given nor certified.
+func noCertificate() error {
+	return param.Fault(
+		"noise multiplier",
+		"(none)",
+		"must be given where the run directory has no certificate to take it from",
+	)
 }
 
 // write writes the folder of noise. Finished files stay after an interruption and on a full disk.
