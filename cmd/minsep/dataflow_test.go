@@ -57,8 +57,8 @@ func TestDataflow(t *testing.T) {
 		args  []string
 		steps []string // some of the names that the job has
 	}{
-		"bound":                 {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key}, []string{"minsep.BoundGraph/manifestio.ReadGraph", "minsep.BoundGraph/contribution.Bound/contribution.ownerFn", "manifestio.WriteBounded"}},
-		"bound, neighbourhoods": {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--max-neighborhood", "5", "--duplicates", "--key", key}, []string{"minsep.BoundGraph/contribution.Bound/contribution.rowsFn", "manifestio.Collect collected-files.json"}},
+		"bound":                 {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key}, []string{"minsep.BoundGraph/manifestio.ReadGraph", "minsep.BoundGraph/contribution.Bound/contribution.gatherFn", "manifestio.WriteBounded"}},
+		"bound, neighbourhoods": {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--max-neighborhood", "5", "--duplicates", "--key", key}, []string{"minsep.BoundGraph/contribution.Bound/contribution.boundFn", "manifestio.Collect collected-files.json"}},
 		"b-min-sep":             {form("b-min-sep", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.drawTableFn"}},
 		"b-min-sep, truncated":  {form("b-min-sep", "--batch-size", "3", "--max-batch-size", "5"), nil},
 		"poisson":               {form("poisson", "--prob", "0.1", "--min-sep", "1"), nil},
