@@ -17,6 +17,7 @@ import (
 
 	"minsep/integration/flink"
 	"minsep/internal/must"
+	"minsep/internal/store"
 )
 
 // onlyWithCluster skips a test that takes minutes.
@@ -63,7 +64,7 @@ func TestLargeBundles(t *testing.T) {
 	k, b := loopback(t), newBench(t)
 	b.writeGraph("large.parquet", 2_000_000, 4_000_000)
 	b.disturb = func() bool {
-		files, err := filepath.Glob(filepath.Join(b.dir, "large", "bounded", "shared", "*"))
+		files, err := filepath.Glob(filepath.Join(b.dir, "large", "bounded", store.TempPrefix+"shared", "*"))
 		return err == nil && len(files) > 0
 	}
 	b.both(k, k.Flags(1), "large", strings.Fields("bound --graph large.parquet --max-per-owner 2 --key key --out large --json")...)

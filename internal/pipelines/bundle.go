@@ -21,7 +21,7 @@ func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remov
 	if !e.holdsBundles() && e.runner != DefaultRunner {
 		return "", func() error { return nil }, nil
 	}
-	shared = store.Join(dir, "shared")
+	shared = store.Join(dir, store.TempPrefix+"shared") // left by a killed process, it is in nobody's way
 	return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(
 		ctx,
 		shared,
