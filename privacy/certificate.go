@@ -66,9 +66,10 @@ func Certify(ctx context.Context, c Claim, draw Draw) (*Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	draws := calibration.Draw(drawhere.By(calibration.NewWorker, 0))
+	draws := calibration.Draw(drawhere.By(c.worker, 0))
 	if draw != nil {
 		draws = draw.into
+		c.watch("drawing samples")
 	}
 	err = calibration.Release(ctx, l, calibration.UnitSize(c.Strategy.Steps), draws)
 	if errors.Is(err, accounting.ErrNotVerified) {
@@ -78,6 +79,26 @@ func Certify(ctx context.Context, c Claim, draw Draw) (*Certificate, error) {
 		return nil, err
 	}
 	return certificate(l)
+}
+
+// watched is a worker for a trial that tells how far it is.
+type watched struct {
+	*calibration.Worker
+	claim Claim
+	of    accounting.Trial
+	text  string
+}
+
+func (c Claim) worker(p *accounting.Protocol, candidate, trial int) (watched, error) {
+	text := fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates))
+	c.watch(text + ": tables")
+	w, err := calibration.NewWorker(p, candidate, trial)
+	return watched{w, c, p.Candidates[candidate].Trials[trial], text}, err
+}
+
+func (w watched) Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error) {
+	w.claim.watch(fmt.Sprintf("%s: %d of %d samples of direction %s", w.text, first, w.of.Samples, w.of.Direction))
+	return w.Worker.Run(ctx, first, count, workers)
 }
 
 // into draws units and records their sums.
@@ -142,7 +163,8 @@ func certificate(l *ledger.Ledger) (*Certificate, error) {
 
 // Write writes the certificate with its protocol and sums into a run directory, as `minsep account`
 // does, and makes the directory if there is none. It must have no certificate, and no command may be
-// writing there. `minsep inspect` checks it there, also one of a law or a strategy of your own.
+// writing there. `minsep inspect` checks it there, also one of a law or a strategy of your own, and
+// `minsep compose` adds the certificates of several run directories up.
 func (c *Certificate) Write(ctx context.Context, run string) error {
 	p, err := accounting.ParseProtocol(c.Protocol)
 	if err != nil {

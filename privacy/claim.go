@@ -55,6 +55,10 @@ type Claim struct {
 	// Earlier are verifications with samples that came to nothing, see [NotVerifiedError]. They are
 	// part of δ.
 	Earlier []Earlier
+
+	// Watch, if not nil, is told in words what [Certify] does, about once a second where this process
+	// draws the samples. It is called from one goroutine.
+	Watch func(text string)
 }
 
 // Earlier is an earlier verification.
@@ -90,6 +94,12 @@ func (c Claim) Estimate(ctx context.Context) (Noise, error) {
 	return Noise{n.Multiplier, n.StdErr, n.Proven && c.Sampler.Truncation == nil}, err
 }
 
+func (c Claim) watch(text string) {
+	if c.Watch != nil {
+		c.Watch(text)
+	}
+}
+
 func (c Claim) problem() calibration.Problem {
 	p := calibration.Problem{
 		Run: accounting.Run{
@@ -104,6 +114,7 @@ func (c Claim) problem() calibration.Problem {
 		Samples:         c.Samples,
 		CPUTime:         c.CPUTime,
 		CodeVersion:     manifest.Version,
+		Watch:           func(p calibration.Phase) { c.watch(p.Text) },
 	}
 	if c.SingleExamples {
 		p.Unit = accounting.UnitExample

@@ -54,8 +54,15 @@ func elsewhere(ctx context.Context, protocol []byte, units [][]byte) (sums [][]b
 // TestCertify: a certificate is the same wherever its samples are drawn, survives JSON, and holds
 // when it is verified again; one that says more than its sums, or has other sums, does not.
 func TestCertify(t *testing.T) {
-	ctx := t.Context()
-	c := must.Get(Certify(ctx, claim(t), nil))(t)
+	ctx, told := t.Context(), ""
+	watching := claim(t)
+	watching.Watch = func(text string) { told += text + "\n" }
+	c := must.Get(Certify(ctx, watching, nil))(t)
+	for _, want := range []string{"estimating σ", "verifying candidate 1 of ", " samples of direction P"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("whoever watches is not told %q: %s", want, told)
+		}
+	}
 	there := must.Get(Certify(ctx, claim(t), elsewhere))(t)
 	kept := must.Get(json.Marshal(there))(t)
 	var read Certificate
