@@ -59,7 +59,10 @@ func Statistics(
 ) (beam.PCollection, error) {
 	s = s.Scope("minsep.Statistics")
 	none := beam.PCollection{}
-	if e.training == nil || e.isNumbered() {
+	if e.training == nil || e.training.dir == "" { // a key is not needed
+		return none, errNoTraining
+	}
+	if e.isNumbered() {
 		return none, errors.New("statistics need a bounded table: make one with BoundContributions, or read it with ReadTable")
 	}
 	k, v, err := keyed("values", values)

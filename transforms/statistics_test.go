@@ -99,4 +99,6 @@ func TestStatistics(t *testing.T) {
 	if _, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, pairOf, beam.CreateList(s, numbers(3)))); err == nil {
 		t.Error("values of another type")
 	}
+	e.training = &Training{}
+	must.Fail(t, "the zero training", "no training is given")(Statistics(t.Context(), s, labels, e, beam.PCollection{}))
 }

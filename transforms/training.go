@@ -73,9 +73,11 @@ func (t *Training) RunID() string {
 	return t.id.String()
 }
 
+var errNoTraining = errors.New("no training is given: make one with NewTraining")
+
 func (t *Training) check() error {
 	if t == nil || t.id == (stream.RunID{}) || t.keyFile == "" {
-		return errors.New("no training is given: make one with NewTraining")
+		return errNoTraining
 	}
 	return nil
 }
