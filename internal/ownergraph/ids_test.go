@@ -29,7 +29,7 @@ func TestIDsHoldWhatWasAppended(t *testing.T) {
 	}
 	root := stream.NewRoot()
 	src := stream.NewSource(root.Key(stream.RunID{}, [32]byte{}, "x"))
-	if text.Address(src, 2, 1) != src.StringAddress("ba", 1) || ints.Address(src, 1, 0) != src.IntAddress(-7, 0) {
+	if text.Address(src, 2, 1) != src.BytesAddress([]byte("ba"), 1) || ints.Address(src, 1, 0) != src.IntAddress(-7, 0) {
 		t.Error("addresses differ from the stream's")
 	}
 }

@@ -8,7 +8,7 @@
 //
 // Take a [Root] from a key file, derive the [Key] of your purpose from it, and then
 //
-//   - a [Source] for draws that belong to an id: [Source.IntAddress] or [Source.StringAddress] name
+//   - a [Source] for draws that belong to an id: [Source.IntAddress] or [Source.BytesAddress] name
 //     the id and its copy, and [Stream] gives the words at that address;
 //   - [Bulk] for long runs of words that belong to numbered things, such as Monte Carlo samples or
 //     steps; or [ChaCha], where accelerators are to make the same words.
@@ -88,13 +88,8 @@ func (s *Source) IntAddress(id int64, copy uint32) Address {
 	return Address(s.out[:16])
 }
 
-// StringAddress returns the address of copy (0 for the first) of a string id of at most
-// [MaxStringID] bytes. It panics for a longer one.
-func (s *Source) StringAddress(id string, copy uint32) Address {
-	return s.BytesAddress(unsafe.Slice(unsafe.StringData(id), len(id)), copy)
-}
-
-// BytesAddress does the same as StringAddress for an id that is held as bytes.
+// BytesAddress returns the address of copy (0 for the first) of a string id of at most [MaxStringID]
+// bytes. It panics for a longer one.
 func (s *Source) BytesAddress(id []byte, copy uint32) Address {
 	if len(id) > MaxStringID {
 		panic(fmt.Sprintf("stream: string id of %d bytes: readers must refuse more than %d", len(id), MaxStringID))

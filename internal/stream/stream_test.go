@@ -46,8 +46,8 @@ func TestFrozenVectors(t *testing.T) {
 	for _, v := range []struct{ name, got, want string }{
 		{"int 0", words(src.IntAddress(0, 0)), frozen[0]},
 		{"int -1 copy 2", words(src.IntAddress(-1, 2)), frozen[1]},
-		{"empty string", words(src.StringAddress("", 0)), frozen[2]},
-		{"string copy 1", words(src.StringAddress("PMID:42", 1)), frozen[3]},
+		{"empty string", words(src.BytesAddress([]byte(""), 0)), frozen[2]},
+		{"string copy 1", words(src.BytesAddress([]byte("PMID:42"), 1)), frozen[3]},
 		{"bulk", fmt.Sprintf("%016x", bulk), frozen[4]},
 		{"chacha", fmt.Sprintf("%016x", chacha), frozen[7]},
 		{"commitment", hex.EncodeToString(commitment[:8]), frozen[5]},
@@ -110,13 +110,13 @@ func TestNeighboursAreIndependent(t *testing.T) {
 			return s.IntAddress(int64(i), 0), s.IntAddress(int64(i)+1, 0)
 		},
 		"int and string": func(s *stream.Source, i int) (a, b stream.Address) {
-			return s.IntAddress(int64(i), 0), s.StringAddress(fmt.Sprint(i), 0)
+			return s.IntAddress(int64(i), 0), s.BytesAddress([]byte(fmt.Sprint(i)), 0)
 		},
 		"string copies": func(s *stream.Source, i int) (a, b stream.Address) {
-			return s.StringAddress(fmt.Sprint(i), 0), s.StringAddress(fmt.Sprint(i), 1)
+			return s.BytesAddress([]byte(fmt.Sprint(i)), 0), s.BytesAddress([]byte(fmt.Sprint(i)), 1)
 		},
 		"string neighbours": func(s *stream.Source, i int) (a, b stream.Address) {
-			return s.StringAddress(fmt.Sprint(i), 0), s.StringAddress(fmt.Sprint(i+1), 0)
+			return s.BytesAddress([]byte(fmt.Sprint(i)), 0), s.BytesAddress([]byte(fmt.Sprint(i+1)), 0)
 		},
 	}
 	for name, f := range address {

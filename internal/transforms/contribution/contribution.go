@@ -45,9 +45,6 @@ var (
 	examplesDecided = progress.New("examples decided")
 )
 
-// ParamError is a parameter with a value that breaks a rule.
-type ParamError = param.Error
-
 // Config holds the parameters of [Bound] besides the edges. Nothing in it is secret.
 type Config struct {
 	Bound ownergraph.Bound // the limits of an owner

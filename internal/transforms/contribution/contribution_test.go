@@ -17,6 +17,7 @@ import (
 	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
+	"minsep/internal/param"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
 	"minsep/internal/transforms/keyref"
@@ -314,7 +315,7 @@ func TestFaults(t *testing.T) {
 	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "edges in memory -1"} {
 		must.Fail(t, "", want)(err)
 	}
-	var pe *contribution.ParamError
+	var pe *param.Error
 	if !errors.As(err, &pe) {
 		t.Error("the faults are not typed")
 	}

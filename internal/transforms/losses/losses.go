@@ -47,9 +47,6 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// ParamError is a parameter with a value that breaks a rule.
-type ParamError = param.Error
-
 // Config are the parameters of the computation. It travels in the pipeline graph.
 type Config struct {
 	Protocol string // as accounting.Protocol.Encode writes it

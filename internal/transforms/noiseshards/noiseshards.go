@@ -52,9 +52,6 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// ParamError is a parameter with a value that breaks a rule.
-type ParamError = param.Error
-
 // Config says which files to write where. It travels in the pipeline graph.
 type Config struct {
 	Dir          string          // the folder of noise, which holds the recipe
