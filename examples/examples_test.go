@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -62,7 +63,7 @@ func TestPrograms(t *testing.T) {
 				var out, log bytes.Buffer
 				cmd := exec.Command(program, "--run", filepath.Join(dir, "run-"+runner), "--key", key, "--runner", runner)
 				if name == "law" {
-					cmd.Args = append(cmd.Args, "--shared", t.TempDir())
+					cmd.Args = append(cmd.Args, "--shared", t.TempDir(), "--file", filepath.Join(dir, "law.json"))
 				}
 				cmd.Stdout, cmd.Stderr = &out, &log
 				if err := cmd.Run(); err != nil {
@@ -88,6 +89,7 @@ func TestPrograms(t *testing.T) {
 				if len(sigma) != 1 || sigma[""] {
 					t.Errorf("certificates of two runners: %v", sigma)
 				}
+				commands(t, dir, key)
 				return
 			}
 			// A run directory serves one training.
@@ -95,6 +97,30 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("again: %v: %s", err, out)
 			}
 		})
+	}
+}
+
+// commands has the command plan, certify, form and inspect trainings of the file law.json in dir.
+func commands(t *testing.T, dir, key string) {
+	t.Helper()
+	law := []string{"--law", filepath.Join(dir, "law.json"), "--scheme", "law", "--steps", "30", "--examples", "1000"}
+	claim := []string{"--epsilon", "2", "--delta", "1e-2"}
+	plan, planned, run := filepath.Join(dir, "plan.json"), filepath.Join(dir, "planned"), filepath.Join(dir, "run")
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"law, banded-toeplitz ", slices.Concat([]string{"plan", "--batch-size", "60", "--coordinates", "10", "--all", "--out", plan}, law, claim)},
+		{"verified", []string{"run", plan, "--key", key, "--out", planned}},
+		{"certified", []string{"inspect", planned}},
+		{"scheme", slices.Concat([]string{"form", "--key", key, "--out", run}, law)},
+		{"verified", slices.Concat([]string{"account", "--bands", "4", "--samples", "50000", "--out", run}, law, claim)},
+		{"certified", []string{"inspect", run}},
+	} {
+		out, err := goCommand(append([]string{"tool", "minsep"}, c.args...)...).CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte(c.says)) {
+			t.Errorf("minsep %q: %v: %s", c.args, err, out)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type Params struct {
 	SecretPartition   bool    `json:"secret_partition,omitempty" flag:"secret-partition" help:"for cyclic-poisson: draw the part of each example at random; without it, the example's row decides"`          // draw the parts of cyclic-poisson at random
 	MaxBatchSize      int     `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, in owners with --sample owners"`                              // truncate batches to this many entries, at least 1; 0 for no truncation
 	Pad               bool    `json:"pad,omitempty" flag:"pad" help:"with --max-batch-size: fill smaller batches up to that size with rows of -1; the trainer counts their gradients as zero"`               // fill batches up to MaxBatchSize
+	Law               *Table  `json:"law,omitempty" flag:"law" help:"for the scheme law: file of a law of a program of your own, a sampling.Table as JSON"`                                                  // with LawScheme only
 	MaxParticipations int     `json:"max_participations,omitempty" flag:"max-participations" help:"for fixed: let nobody take part more often than this"`                                                    // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 

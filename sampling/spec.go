@@ -1,10 +1,6 @@
 package sampling
 
-import (
-	"slices"
-
-	"minsep/internal/param"
-)
+import "minsep/internal/param"
 
 // Spec is a scheme as manifests, plans and certificates hold it. Exactly one scheme is set. If
 // Owners is set, owners follow the scheme in place of examples; Truncation is applied last. In JSON
@@ -35,10 +31,8 @@ var Kinds = []Kind{
 	multiOwnerKind,
 	fixedKind,
 	rotationKind,
+	lawKind,
 }
-
-// allKinds are all schemes of a Spec.
-var allKinds = append(slices.Clone(Kinds), lawKind)
 
 // Kind describes a scheme to users: everything that does not depend on its parameters. It is
 // declared in the scheme's file.
@@ -97,7 +91,7 @@ func orNil[S Scheme](s *S) Scheme {
 
 // schemes returns the schemes that are set.
 func (s Spec) schemes() (set []Scheme) {
-	for _, k := range allKinds {
+	for _, k := range Kinds {
 		if scheme := k.scheme(s); scheme != nil {
 			set = append(set, scheme)
 		}
@@ -110,7 +104,7 @@ func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
 // Kind returns the kind of the scheme that is set, or a zero Kind if none is, as in a damaged file.
 func (s Spec) Kind() Kind {
-	for _, k := range allKinds {
+	for _, k := range Kinds {
 		if k.scheme(s) != nil {
 			return k
 		}

@@ -44,6 +44,7 @@ type facts struct {
 	participationCount
 	rates      []float64 // probability of a participation at each step
 	separation int       // least number of steps from a participation to the next
+	hash       string    // of the table from which they follow
 	points     int       // that an example can reach
 }
 
@@ -338,8 +339,12 @@ func (t *Table) Next(at Point) (p float64, in, out Point) {
 }
 
 // Validate returns an error unless the table is one that [Law.Tabulate] makes: of at most the sizes
-// of this package, with starts that have the sum 1, and with jumps that lead to choices.
+// of this package, with starts that have the sum 1, and with jumps that lead to choices. Of a table
+// that was valid and has not changed, many goroutines may call it at once, as the other methods.
 func (t *Table) Validate() error {
+	if t.facts.hash != "" && t.facts.hash == t.Hash() {
+		return nil
+	}
 	c := param.Checker{}
 	c.Requiref(
 		t.Steps >= 1 && t.Steps <= MaxSteps,
@@ -449,7 +454,7 @@ func (t *Table) Points() int { return t.facts.points }
 
 // summarise sets the facts of a valid table.
 func (t *Table) summarise() {
-	t.facts = facts{participationCount: t.count(), rates: t.marginals(), separation: t.Steps}
+	t.facts = facts{participationCount: t.count(), rates: t.marginals(), separation: t.Steps, hash: t.Hash()}
 	for i := range t.Steps {
 		t.facts.points += len(t.Row(i))
 		for _, x := range t.Row(i) {

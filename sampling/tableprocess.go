@@ -2,14 +2,34 @@ package sampling
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 	"sort"
+
+	"minsep/internal/param"
 )
 
+// LawScheme is the scheme of a [Law] of your own.
+const LawScheme = "law"
+
 var lawKind = Kind{
-	Name: "law",
-	Help: "a law of a program of your own, which no flag describes",
+	Name:  LawScheme,
+	Help:  "a law of a program of your own (docs/library.md), from the file --law",
+	Takes: []string{"law"},
+	check: func(p Params, c *param.Checker) {
+		const rule = "must be left out for law: the law says how often an example takes part"
+		c.Require(p.MinSep == 0, "min-sep", p.MinSep, rule)
+		c.Require(p.BatchSize == 0, "batch size", p.BatchSize, rule)
+		c.Require(p.Prob == 0, "prob", p.Prob, rule)
+		if p.Law == nil {
+			c.Require(false, "law", nil, "must be given: a table that sampling.Law.Tabulate makes, as JSON")
+			return
+		}
+		c.Add(p.Law.Validate())
+		c.Requiref(p.Steps == p.Law.Steps, "steps", p.Steps, "must be %d, as the law has", p.Law.Steps)
+	},
+	spec: func(p Params, _ Population) (Spec, error) { return Spec{Law: p.Law}, nil },
 	scheme: func(s Spec) Scheme {
 		if s.Law == nil {
 			return nil
@@ -18,8 +38,11 @@ var lawKind = Kind{
 	},
 }
 
-// Name returns "law".
-func (*Table) Name() string { return "law" }
+// Name returns [LawScheme].
+func (*Table) Name() string { return LawScheme }
+
+// String says which table it is.
+func (t *Table) String() string { return fmt.Sprintf("of %d steps, SHA-256 %s", t.Steps, t.Hash()) }
 
 // NumSteps returns Steps.
 func (t *Table) NumSteps() int { return t.Steps }

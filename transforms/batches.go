@@ -30,8 +30,7 @@ type Batch[K ID] struct {
 
 // Sampling says how examples take part in steps.
 type Sampling struct {
-	sampling.Params                 // the scheme, such as "b-min-sep", its steps, separation, and batch size or probability; or
-	Law             *sampling.Table // a scheme of your own, see [sampling.Law]
+	sampling.Params // the scheme, such as "b-min-sep", its steps, separation, and batch size or probability; or [sampling.LawScheme] with a Law
 
 	// The fields below do not change which examples are in a batch.
 
@@ -41,14 +40,6 @@ type Sampling struct {
 	Buckets  int    // of owners, where they matter; 0 for as many as the size calls for
 	Workers  int    // goroutines of a bundle; 0 for one a processor: give 1 if the runner has a bundle for each processor
 	TempDir  string // of temporary files on each worker; empty for the system's
-}
-
-// steps is the number of steps of the training.
-func (c Sampling) steps() int {
-	if c.Law != nil {
-		return c.Law.Steps
-	}
-	return c.Steps
 }
 
 // defaultPartSize is the number of examples in a part of a batch.
@@ -79,7 +70,6 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	k.AtLeast("workers", c.Workers, 0)
 	r := formation.Request{
 		Params: c.Params,
-		Law:    c.Law,
 		Settings: formation.Settings{
 			Shards:  c.Shards,
 			Names:   !c.RowsOnly,
@@ -99,7 +89,6 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 		c.PartSize = defaultPartSize
 	}
 	b := Batches{training: t, examples: e, sampling: c}
-	shape := formation.ShapeOf(c.Params)
 	if r.IDs.AreRow {
 		resolved, err := r.Resolve(formation.Numbered(e.numbered))
 		if err != nil {
@@ -110,7 +99,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 			return Batches{}, err
 		}
 		b.spec = resolved.Config.Spec
-		b.drawn = formation.Range(s, shape, side, e.numbered)
+		b.drawn = formation.Range(s, c.Params, side, e.numbered)
 		return b, t.claim("sampling")
 	}
 	if e.table != nil { // what is known already is refused before the pipeline runs
@@ -124,7 +113,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	if err != nil {
 		return Batches{}, err
 	}
-	b.drawn = formation.Table(s, shape, formation.Resolve(s, r, e.Summary), rows)
+	b.drawn = formation.Table(s, c.Params, formation.Resolve(s, r, e.Summary), rows)
 	return b, t.claim("sampling")
 }
 

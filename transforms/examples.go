@@ -59,7 +59,11 @@ func (l Limits) bound() ownergraph.Bound {
 
 // Examples is a table of examples inside a pipeline: numbered, bounded, and packed for what follows.
 type Examples struct {
-	Summary beam.PCollection // <[]byte>: counts of what was kept, as JSON; a side input of one element
+	// Summary is a PCollection<[]byte> of one element, such as for a side input: what was kept, as JSON.
+	// "examples", "owners" and "edges" count the pairs that were given, "kept" the examples that were
+	// kept, "kept_copies" each as often as it is; "kept_examples_per_owner" has the owners with each
+	// number of copies, a list of {"value", "count"}.
+	Summary beam.PCollection
 	OddIDs  beam.PCollection // <string>: what is odd about the ids, such as two that differ by case; unset for a table and numbers
 
 	training   *Training

@@ -156,10 +156,10 @@ func (e Examples) knownIdentity() (string, error) {
 func (b Batches) draft(c NoiseParams) (*noise.Recipe, error) {
 	k := param.Checker{}
 	k.Require(
-		c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(),
+		c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps,
 		"steps of the strategy",
 		stepsOf(c),
-		fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()),
+		fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps),
 	)
 	if err := k.Err(); err != nil {
 		return nil, err

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"minsep/internal/store"
+	"minsep/internal/strictjson"
+	"minsep/sampling"
 )
 
 // addFlags adds a flag for each field of a struct, and of the structs embedded in it, that has the
@@ -51,6 +56,15 @@ func addFlag(f *pflag.FlagSet, to any, name, help string) {
 		f.Float64Var(v, name, *v, help)
 	case *bool:
 		f.BoolVar(v, name, *v, help)
+	case **sampling.Table: // nil unless it is given
+		f.Func(name, help, func(file string) error {
+			const limit = 1 << 27 // bytes: more than the largest table has
+			b, err := store.ReadFile(context.Background(), file, limit)
+			if err != nil {
+				return err
+			}
+			return strictjson.Unmarshal(b, v)
+		})
 	case **float64: // nil unless it is given
 		f.Func(name, help, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)

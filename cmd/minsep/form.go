@@ -59,6 +59,9 @@ func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 
 func printFormed(w io.Writer, f stages.FormResult) {
 	scheme, _ := json.Marshal(f.Scheme)
+	if f.Scheme.Law != nil { // which may be long
+		scheme = []byte("law " + f.Scheme.Law.String())
+	}
 	t := newTable(w)
 	if f.RunID == "" {
 		t.row("dry run\t%s\tnothing is written", f.Out)

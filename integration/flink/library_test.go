@@ -54,7 +54,7 @@ func TestLibrary(t *testing.T) {
 			}
 			args := append([]string{"--run", run, "--key", key, "--worker_binary=" + program}, flags...)
 			if name == "law" {
-				args = append(args, "--shared", t.TempDir())
+				args = append(args, "--shared", t.TempDir(), "--file", filepath.Join(dir, "law.json"))
 			}
 			if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s; look at %s", err, out, k.Logs())

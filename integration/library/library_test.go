@@ -186,7 +186,7 @@ func TestOwnLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, s := beam.NewPipelineWithRoot()
-	batches, err := transforms.SampleBatches(s, transforms.Sampling{Law: table}, transforms.NumberedExamples(training, 20_000))
+	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: sampling.Params{Scheme: sampling.LawScheme, Steps: table.Steps, Law: table}}, transforms.NumberedExamples(training, 20_000))
 	if err != nil {
 		t.Fatal(err)
 	}

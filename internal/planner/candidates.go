@@ -13,7 +13,7 @@ import (
 
 // plannedSchemes and plannedKinds are the schemes and strategies of candidates.
 var (
-	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balls-in-bins", "fixed", "rotation"}
+	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balls-in-bins", "fixed", "rotation", sampling.LawScheme}
 	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindAmplified, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
@@ -41,6 +41,9 @@ func (s *setting) sequences() []sequence {
 	}
 	// What is proven costs little, and its least error lets later stages leave out the hopeless.
 	list := []sequence{{"independent events", 0, cyclicPart}}
+	if s.Law != nil && s.most() == 1 && s.batch == s.BatchSizes[0] { // its batches are of one size
+		list = append(list, sequence{"law", 1, lawPart})
+	}
 	if !s.owners { // fixed draws examples
 		list = append(list, sequence{"fixed", 0, fixedPart})
 	}
@@ -64,6 +67,8 @@ func (p *part) with(scheme string, minSep int) sampling.Params {
 		s.BatchSize, s.MinSep = 0, p.period()
 	case "fixed":
 		s.BatchSize = math.Round(p.batch)
+	case sampling.LawScheme:
+		s.BatchSize, s.Law = 0, p.Law
 	}
 	if p.owners {
 		s.Sample, s.ExamplesPerOwner = sampling.SampleOwners, 1
@@ -290,6 +295,22 @@ func binsPart(ctx context.Context, p *part) error {
 		return nil
 	}
 	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)
+}
+
+// lawPart is a law of the user's own, with independent noise and with bands up to its least distance.
+func lawPart(ctx context.Context, p *part) error {
+	if _, err := p.evaluate(ctx, p.with(sampling.LawScheme, 0), p.workload(mechanism.KindIdentity)); err != nil {
+		return err
+	}
+	high := min(p.Law.Separation(), p.bandsLimit())
+	for _, kind := range []string{mechanism.KindBandedToeplitz, mechanism.KindBSR} {
+		if _, err := p.climb(ctx, p.start(high), 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+			return p.with(sampling.LawScheme, 0), p.banded(kind, bands, 0)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fixedPart is the baseline without amplification, for owners of one example.

@@ -82,8 +82,9 @@ type Request struct {
 	MaxNoiseState int64 `json:"max_noise_state,omitempty"`                                                                                                                                                             // bytes, of all coordinates together
 	MaxBatchSize  int   `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, at a cost in delta"`                                                          // larger batches are cut; at least the least batch size
 
-	Schemes []string `json:"schemes,omitempty" flag:"scheme" help:"try only this sampling scheme; may be repeated, or name several with commas"` // only these; nil for all
-	Kinds   []string `json:"kinds,omitempty" flag:"kind" help:"try only this kind of strategy; may be repeated, or name several with commas"`    // of strategies, only these; nil for all
+	Law     *sampling.Table `json:"law,omitempty" flag:"law" help:"file of a law of a program of your own (docs/library.md), which is compared too, at its own batch size"` // of Steps steps; nil for none
+	Schemes []string        `json:"schemes,omitempty" flag:"scheme" help:"try only this sampling scheme; may be repeated, or name several with commas"`                     // only these; nil for all
+	Kinds   []string        `json:"kinds,omitempty" flag:"kind" help:"try only this kind of strategy; may be repeated, or name several with commas"`                        // of strategies, only these; nil for all
 
 	Seed uint64 `json:"seed" flag:"seed" help:"seed of the estimates' samples: the same seed gives the same plan"` // of the samples
 
@@ -172,6 +173,9 @@ func (r Request) Validate() error {
 		if workload.WorkloadFile() != "" {
 			c.Require(r.matrix != nil, "workload", r.Workload.Workload, "must be prefix, training or a file")
 		}
+	}
+	if r.Law != nil {
+		c.Add(sampling.Params{Scheme: sampling.LawScheme, Steps: r.Steps, Law: r.Law}.Validate())
 	}
 	for _, kind := range r.Kinds {
 		c.Require(slices.Contains(plannedKinds, kind), "kind", kind, "must be one of "+words.List(plannedKinds))

@@ -15,7 +15,7 @@ import (
 func (row *Row) Name() string {
 	name := row.Scheme.Scheme
 	switch {
-	case row.Scheme.Scheme == "poisson":
+	case row.Scheme.Scheme == "poisson", row.Scheme.Scheme == sampling.LawScheme:
 	case row.Scheme.Scheme == "balls-in-bins":
 		name += fmt.Sprintf(" of %d", row.Scheme.MinSep)
 	case row.Scheme.Scheme == "rotation":

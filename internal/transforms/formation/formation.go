@@ -38,9 +38,6 @@ import (
 	"minsep/sampling"
 )
 
-// ParamError is a faulty parameter.
-type ParamError = param.Error
-
 // Settings are the parameters of formation that do not follow from the examples. They travel through
 // the pipeline, so they hold where the key is, not the key.
 type Settings struct {
@@ -135,21 +132,8 @@ func (c Config) shards() *shards { return newShards(c.Spec.Scheme().NumSteps(), 
 // needsNames says whether the ids of rows must travel with the events.
 func (c Config) needsNames() bool { return c.Names && !c.IDs.AreRow }
 
-// Shape holds the facts of a scheme that decide which transforms form its batches.
-type Shape struct {
-	Sequential bool // one task forms all batches
-	ByOwner    bool // owners take part
-	Excludes   bool // participations of an owner's examples exclude each other
-}
-
-// ShapeOf returns the shape of a scheme with these parameters.
-func ShapeOf(p sampling.Params) Shape {
-	return Shape{
-		Sequential: p.Scheme == "fixed",
-		ByOwner:    p.Sample == sampling.SampleOwners,
-		Excludes:   p.Kind().Owners == sampling.OwnersNeeded,
-	}
-}
+// sequential says that one task forms all batches of a scheme.
+const sequential = "fixed"
 
 // Drawn are participations by shard of steps, not yet assembled to batches.
 type Drawn struct {
@@ -159,12 +143,13 @@ type Drawn struct {
 }
 
 // Range draws for the examples 0 to n-1, each its own row, in one copy, and its own owner. resolved
-// is a PCollection<[]byte> of one [Resolved] as JSON, whose configuration says the same.
-func Range(s beam.Scope, shape Shape, resolved beam.PCollection, n int64) Drawn {
+// is a PCollection<[]byte> of one [Resolved] as JSON, whose configuration says the same, for the
+// scheme of p.
+func Range(s beam.Scope, p sampling.Params, resolved beam.PCollection, n int64) Drawn {
 	s = s.Scope("formation.Range")
 	side := beam.SideInput{Input: resolved}
 	d := Drawn{Resolved: resolved, Checked: resolved}
-	if shape.Sequential {
+	if p.Scheme == sequential {
 		d.group(s, beam.ParDo(s, &fixedRangeFn{}, beam.Impulse(s), side))
 		return d
 	}
@@ -176,12 +161,12 @@ func Range(s beam.Scope, shape Shape, resolved beam.PCollection, n int64) Drawn 
 // Table draws for the examples of a table: rows is a PCollection<[]byte> of encoded
 // ownergraph.Rows, which together hold the rows 0 to n-1 in any order, each once. Their owners may
 // be left out unless the scheme is sequential, excludes or samples owners: then each row must have
-// one owner and one copy. resolved is as for [Range].
-func Table(s beam.Scope, shape Shape, resolved, rows beam.PCollection) Drawn {
+// one owner and one copy. p and resolved are as for [Range].
+func Table(s beam.Scope, p sampling.Params, resolved, rows beam.PCollection) Drawn {
 	s = s.Scope("formation.Table")
 	side := beam.SideInput{Input: resolved}
 	d := Drawn{Resolved: resolved}
-	if shape.Sequential { // its task checks the rows
+	if p.Scheme == sequential { // its task checks the rows
 		d.Checked = resolved
 		all := beam.GroupByKey(s, beam.AddFixedKey(s, rows))
 		d.group(s, beam.ParDo(s, &fixedTableFn{}, all, side))
@@ -190,9 +175,9 @@ func Table(s beam.Scope, shape Shape, resolved, rows beam.PCollection) Drawn {
 	events, owners, tallies := beam.ParDo3(s, &drawTableFn{}, rows, side)
 	d.check(s, tallies)
 	switch {
-	case shape.ByOwner:
+	case p.Sample == sampling.SampleOwners:
 		events = beam.ParDo(s, &drawOwnersFn{}, beam.GroupByKey(s, owners), side)
-	case shape.Excludes:
+	case p.Kind().Owners == sampling.OwnersNeeded:
 		s := s.Scope("exclude")
 		events = beam.Flatten(s, events, beam.ParDo(s, &excludeFn{}, beam.GroupByKey(s, owners), side))
 	}

@@ -121,12 +121,15 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err != nil {
 		return nil, err
 	}
-	shape := formation.Shape{Sequential: spec.Fixed != nil, ByOwner: spec.Owners != nil, Excludes: spec.MultiOwner != nil}
+	of := sampling.Params{Scheme: spec.Scheme().Name()}
+	if spec.Owners != nil {
+		of.Sample = sampling.SampleOwners
+	}
 	var drawn formation.Drawn
 	if tb.rows == nil {
-		drawn = formation.Range(s, shape, resolved, tb.n)
+		drawn = formation.Range(s, of, resolved, tb.n)
 	} else {
-		drawn = formation.Table(s, shape, resolved, beam.CreateList(s, tb.chunks(t, h)))
+		drawn = formation.Table(s, of, resolved, beam.CreateList(s, tb.chunks(t, h)))
 	}
 	manifestio.Collect(s, dir, "files.json", drawn.Write(s, dir))
 	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {

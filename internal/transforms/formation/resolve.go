@@ -16,28 +16,12 @@ import (
 // Request asks for batches of examples that are counted later. It travels in the pipeline graph.
 type Request struct {
 	Params sampling.Params `json:"params"`
-	Law    *sampling.Table `json:"law,omitempty"` // a scheme of the user's own, in place of Params
 	Settings
 }
 
 // Validate reports every fault that can be found without the examples.
 func (r Request) Validate() error {
-	keys := r.Key.Validate()
-	switch {
-	case r.Law == nil:
-		return errors.Join(r.Params.Validate(), keys)
-	case r.Params != sampling.Params{}:
-		return errors.Join(errors.New("a law and parameters of a scheme are given: leave one of them out"), keys)
-	}
-	return errors.Join(r.Law.Validate(), keys)
-}
-
-// spec returns the scheme for a population.
-func (r Request) spec(of sampling.Population) (sampling.Spec, error) {
-	if r.Law != nil {
-		return sampling.Spec{Law: r.Law}, nil
-	}
-	return r.Params.Spec(of)
+	return errors.Join(r.Params.Validate(), r.Key.Validate())
 }
 
 // Resolved is a request whose examples are counted.
@@ -58,7 +42,7 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 		return Resolved{}, errors.New("there are no examples")
 	}
 	of := stages.PopulationOf(summary)
-	spec, err := r.spec(of)
+	spec, err := r.Params.Spec(of)
 	if err != nil {
 		return Resolved{}, err
 	}
