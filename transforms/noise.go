@@ -113,13 +113,6 @@ func Noise(ctx context.Context, s beam.Scope, b Batches, c NoiseParams, l NoiseL
 		beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: table}), nil
 }
 
-func stepsOf(c NoiseParams) int {
-	if c.Strategy == nil {
-		return 0
-	}
-	return c.Strategy.Steps
-}
-
 // identity returns the name by which noise knows the examples, as a collection of one element.
 func (e Examples) identity(s beam.Scope) (beam.PCollection, error) {
 	if e.published.IsValid() {
@@ -154,15 +147,8 @@ func (e Examples) knownIdentity() (string, error) {
 // draft returns the recipe of the noise of batches, with fresh bytes for each step and without its
 // training.
 func (b Batches) draft(c NoiseParams) (*noise.Recipe, error) {
-	k := param.Checker{}
-	k.Require(
-		c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps,
-		"steps of the strategy",
-		stepsOf(c),
-		fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps),
-	)
-	if err := k.Err(); err != nil {
-		return nil, err
+	if c.Strategy != nil && c.Strategy.Steps != b.sampling.Steps {
+		return nil, param.Fault("steps of the strategy", c.Strategy.Steps, "must be %d, those of the batches", b.sampling.Steps)
 	}
 	r, err := noise.NewRecipe(
 		noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates, NoiseMultiplier: c.NoiseMultiplier,

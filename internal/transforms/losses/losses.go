@@ -107,9 +107,6 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	if err := strictjson.Unmarshal(unit, &done.Unit); err != nil {
 		return err
 	}
-	if !workers.has(trial{f.hash, done.Unit.Candidate, done.Unit.Trial}) {
-		progress.Enter(progress.Tables, "", 0, 0)
-	}
 	worker, err := f.worker(done.Unit)
 	if err != nil {
 		return err
@@ -209,12 +206,6 @@ type entry struct {
 
 var workers = cache{made: map[trial]*entry{}}
 
-func (c *cache) has(t trial) bool {
-	c.Lock()
-	defer c.Unlock()
-	return c.made[t] != nil
-}
-
 func (c *cache) get(t trial, p *accounting.Protocol) (*calibration.Worker, error) {
 	c.Lock()
 	e := c.made[t]
@@ -229,6 +220,7 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*calibration.Worker, error
 	}
 	c.Unlock()
 	e.once.Do(func() {
+		progress.Enter(progress.Tables, "", 0, 0)
 		e.worker, e.err = calibration.NewWorker(p, t.candidate, t.trial)
 	})
 	return e.worker, e.err
