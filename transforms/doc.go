@@ -28,7 +28,8 @@
 // # Registration
 //
 // The package registers its own types and functions. Register your own DoFns, with
-// register.Function1x0 of a func(transforms.Batch[int64]) for example, and call beam.Init.
+// register.Function1x0 of a func(transforms.Batch[int64]) for example, the types of your own records,
+// with beam.RegisterType, and call beam.Init.
 //
 // Stability: stable.
 package transforms

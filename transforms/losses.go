@@ -3,10 +3,12 @@ package transforms
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/ledger"
+	"minsep/internal/store"
 	"minsep/internal/transforms/losses"
 	"minsep/privacy"
 )
@@ -23,6 +25,13 @@ func SumLosses(s beam.Scope, protocol []byte, units beam.PCollection) (beam.PCol
 // this process takes them: a shared one, or an object store's, if they are on other machines.
 func OnRunner(dir string, run func(context.Context, *beam.Pipeline) error) privacy.Draw {
 	return func(ctx context.Context, protocol []byte, units [][]byte) ([][]byte, error) {
+		if dir == "" {
+			return nil, errors.New("OnRunner is given no folder: name one that workers and this process share")
+		}
+		dir, err := store.Abs(dir) // workers may run in another folder
+		if err != nil {
+			return nil, err
+		}
 		p, s := beam.NewPipelineWithRoot()
 		if _, err := losses.Sum(s, losses.Config{Protocol: string(protocol), Dir: dir}, beam.CreateList(s, units)); err != nil {
 			return nil, err
@@ -31,7 +40,7 @@ func OnRunner(dir string, run func(context.Context, *beam.Pipeline) error) priva
 			return nil, Fault(err)
 		}
 		var sums [][]byte
-		err := losses.Collect(ctx, dir, func(entries []ledger.Entry) error {
+		err = losses.Collect(ctx, dir, func(entries []ledger.Entry) error {
 			for _, e := range entries {
 				b, err := json.Marshal(e)
 				if err != nil {

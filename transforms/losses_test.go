@@ -56,4 +56,5 @@ func TestCertifyOnRunner(t *testing.T) {
 			t.Errorf("%s: another certificate", name)
 		}
 	}
+	must.Fail(t, "no folder", "is given no folder")(privacy.Certify(t.Context(), claim, OnRunner("", beamx.Run)))
 }
