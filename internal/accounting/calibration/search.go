@@ -284,7 +284,7 @@ func (s *search) estimateAt(ctx context.Context, x, tolerance float64) (d *diver
 		limit, need := s.limit(d), float64(want)
 		if need > limit { // what is missing is only found with the finest tables
 			need = math.Inf(1)
-		} else if d.samples == 0 && s.tables > planWork { // a plan draws some samples first
+		} else if d.samples == 0 && (s.tables > planWork || s.isHopeless(d)) { // else a plan draws some samples first
 			need = max(need, Apart*Apart*d.bound()/s.Delta)
 		}
 		finer, err := s.refined(ctx, d, need)
