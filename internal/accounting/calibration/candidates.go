@@ -235,6 +235,20 @@ func (c *calibrator) place(
 	return pair, found, nil
 }
 
+// deepen draws more samples of an estimate with the tables of a candidate, up to a standard error of
+// Rough: they cost less than the tables, and less than the samples of trials if little is known. 64
+// bands of 4000 steps took 1.5 times as long without it.
+func (c *calibrator) deepen(ctx context.Context, d *divergence) error {
+	stdErr := d.stdErr() / Rough
+	if !d.isConclusive() || stdErr <= 1 {
+		return nil
+	}
+	more := min(float64(d.samples)*(stdErr*stdErr-1), spared/4*c.left(2)/c.each(0))
+	err := c.searches[0].draw(ctx, d, d.samples+uint64(more))
+	c.out.Estimate = c.estimated()
+	return err
+}
+
 // choose is the smallest noise multiplier that the budget is likely to verify, and a fallback. Either
 // may be one that is proven without samples. If nothing is known of the divergences, it must be, and
 // is looked for from ln σ = x on.
@@ -248,8 +262,12 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 	}
 	low, high, places := x-Rough, x+2*Farthest, []float64{}
 	for _, d := range p.estimates {
-		if d.tables >= c.candidateTables() && d.x() > low && d.x() < high { // with the tables that are there
-			places = append(places, d.x())
+		if d.tables < c.candidateTables() || d.x() <= low || d.x() >= high {
+			continue
+		}
+		places = append(places, d.x()) // with the tables that are there
+		if err := c.deepen(ctx, d); err != nil {
+			return nil, err
 		}
 	}
 	if c.allows(c.gaussian) {

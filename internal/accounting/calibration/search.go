@@ -35,6 +35,10 @@ type search struct {
 	drawn     uint64
 	states    float64 // of all tables, at most
 	making    float64 // seconds of processors of the slowest tables
+
+	fitted   line // the last fit
+	known    bool
+	fittedOf [2]float64 // samples and states of it
 }
 
 // newSearch is a search with the limits of a plan.
@@ -176,18 +180,21 @@ func (s *search) point(d *divergence) point {
 }
 
 // fit is the line through all estimates that show more than a bound; known says whether there are any.
-// Else it is the line through the last estimate.
+// Else it is the line through the last estimate. It is kept until there are other samples or tables.
 func (s *search) fit() (f line, known bool) {
-	var points []point
-	for _, d := range s.estimates {
-		if d.isConclusive() {
-			points = append(points, s.point(d))
+	if of := [2]float64{float64(s.drawn), s.states}; of != s.fittedOf {
+		var points []point
+		for _, d := range s.estimates {
+			if d.isConclusive() {
+				points = append(points, s.point(d))
+			}
 		}
+		if s.known = points != nil; !s.known {
+			points = []point{s.point(s.estimates[len(s.estimates)-1])}
+		}
+		s.fitted, s.fittedOf = s.scale.fit(points), of
 	}
-	if known = points != nil; !known {
-		points = []point{s.point(s.estimates[len(s.estimates)-1])}
-	}
-	return s.scale.fit(points), known
+	return s.fitted, s.known
 }
 
 // isKnown says whether any estimate shows more than a bound.
