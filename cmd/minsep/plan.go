@@ -60,9 +60,6 @@ nothing. The first is among the best, and not worse than DP-SGD: the errors of t
 With a graph, numbers of examples per owner from 1 to K are tried (1, 2, 3, 4, 8, 16 and so on, and K), on the examples that
 bounding keeps: several examples per owner take minutes. With X:Y, batch sizes from X to Y are tried.
 
---solve finds the limit at which the noise is at most T times the batch (--target T): --solve batch-size finds the least
-batch size from X to Y; --solve epsilon the least epsilon, up to --epsilon (10 if it is left out).
-
 Where each example has one owner, owners are tried in place of examples too (--sample owners of account): batches then have
 as many owners as they would have examples, each with one example, and K is the largest. --sample owners tries owners only,
 which takes seconds for any K: give the most examples that an owner has, to keep all.
@@ -102,7 +99,6 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 	addFlags(x, &r)
 	trainingFlags(x, &r.Workload)
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
-	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
 	return c
 }
@@ -135,7 +131,10 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 		return nil, err
 	}
 	r.Watch = watchPlan
-	out, err := asked(ctx, r, f)
+	if len(sizes) == 2 {
+		r.BatchSizes = planner.BatchSizes(sizes[0], sizes[1])
+	}
+	out, err := r.Plan(ctx)
 	if err == nil {
 		err = out.Time(ctx, f.Row)
 	}
@@ -221,25 +220,9 @@ func (f *planFlags) setSteps(r *planner.Request) error {
 	return nil
 }
 
-// asked makes the plan that the flags ask for: one of a size or a range of sizes, or
-// the search for a quantity.
-func asked(ctx context.Context, r planner.Request, f planFlags) (*planner.Result, error) {
-	if f.Solve != "" {
-		return r.Solve(ctx, f.Solve, f.Target)
-	}
-	if len(r.BatchSizes) == 2 {
-		r.BatchSizes = planner.BatchSizes(r.BatchSizes[0], r.BatchSizes[1])
-	}
-	return r.Plan(ctx)
-}
-
 // watchPlan reports the planner's progress to the progress line.
 func watchPlan(p planner.Progress) {
-	text := words.Count(p.Done, "candidate") + " done; now " + p.Text
-	if p.At != "" {
-		text = p.At + ", " + text
-	}
-	progress.Enter(text, "", 0, 0)
+	progress.Enter(words.Count(p.Done, "candidate")+" done; now "+p.Text, "", 0, 0)
 }
 
 // chosen returns the row with a number of the table, or an error that says why it cannot be used.
@@ -274,7 +257,7 @@ func writePlan(a *app, out *planner.Result, graph *stages.PlanGraph, number int)
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(context.Background(), a.out, store.Options{Mode: manifest.PublicFile}, text)
+	return store.WriteFile(context.Background(), a.out, store.Options{Mode: manifest.PublicFile, New: true}, text)
 }
 
 // printWritten prints where the plan was written, and the next command.

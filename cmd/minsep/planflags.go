@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -19,9 +17,6 @@ import (
 	"minsep/sampling"
 )
 
-// mostEpsilon is the largest ε that --solve epsilon tries without --epsilon.
-const mostEpsilon = 10
-
 // mostPerOwner is the largest --max-per-owner if examples are sampled: the noise rises with it.
 const mostPerOwner = 1000
 
@@ -30,7 +25,6 @@ type rowFlags struct {
 	MaxPerOwner int     `flag:"max-per-owner" help:"most examples of an owner that are kept: plan tries from 1 up to it"`
 	Epochs      float64 `flag:"epochs" help:"number of passes over the examples that are kept, or over the owners where only they are sampled, in place of --steps"`
 	BatchSize   string  `flag:"batch-size" help:"expected batch size: of examples, or of owners where they are sampled; plan takes a range of sizes to try too, as in 128:1024"`
-	State       string  `flag:"max-noise-state" help:"most memory for the state of the noise, such as 8GB (default: no limit)"`
 	Row         int     `flag:"row" help:"number of the row of minsep plan that is taken or written"`
 }
 
@@ -39,11 +33,9 @@ type planFlags struct {
 	rowFlags
 	graph    []string
 	read     graphio.Options
-	Examples int64   `flag:"examples" help:"number of examples, each its own owner, in place of a graph"`
-	Whom     string  `flag:"unit" help:"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected"`
-	Solve    string  `flag:"solve" help:"find the value that reaches --target: the least batch-size of X:Y, or the least epsilon"`
-	Target   float64 `flag:"target" help:"for --solve: the most noise, relative to the batch, to accept"`
-	All      bool    `flag:"all" help:"print the table of every candidate, in place of three lines on the first"`
+	Examples int64  `flag:"examples" help:"number of examples, each its own owner, in place of a graph"`
+	Whom     string `flag:"unit" help:"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected"`
+	All      bool   `flag:"all" help:"print the table of every candidate, in place of three lines on the first"`
 }
 
 // check completes the request from the flags and joins every fault of the flags. It returns one
@@ -96,34 +88,11 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		f.Epochs,
 		"takes one batch size: plans of different numbers of steps cannot be compared; give --steps",
 	)
-	if f.Solve == planner.SolveEpsilon {
-		// Set before the checks below, which require an ε.
-		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
-	}
 	c.Require(
 		!(r.Epsilon > 1000),
 		"epsilon",
 		r.Epsilon,
 		"must be at most 1000: beyond it nobody is protected (docs/choosing.md)",
-	)
-	c.Require(
-		f.Solve == "" || slices.Contains(planner.Quantities, f.Solve),
-		"solve",
-		f.Solve,
-		"must be batch-size or epsilon",
-	)
-	c.Require((f.Solve != "") == (f.Target != 0), "solve and target", nil, "must be given together")
-	c.Require(
-		f.Solve != planner.SolveBatchSize || len(sizes) == 2,
-		"batch-size",
-		strconv.Quote(f.BatchSize),
-		"must be a range such as 128:1024 with --solve batch-size",
-	)
-	c.Require(
-		f.Solve == "" || f.Solve == planner.SolveBatchSize || len(sizes) < 2,
-		"batch-size",
-		strconv.Quote(f.BatchSize),
-		"must be one number with --solve "+f.Solve,
 	)
 	c.Require(
 		a.out == "" || r.Coordinates > 0,
@@ -139,17 +108,6 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	)
 	c.Require(f.Row >= 1, "row", f.Row, "must be at least 1")
 	c.Require(a.out != "" || f.Row <= 1, "row", f.Row, "needs --out, the file to which the row is written")
-	if f.State != "" {
-		if r.MaxNoiseState, bad = bytesOf(f.State); bad != "" {
-			c.Require(false, "max-noise-state", strconv.Quote(f.State), bad)
-		}
-		c.Require(
-			r.Coordinates > 0,
-			"coordinates",
-			r.Coordinates,
-			"must be given with --max-noise-state, which limits the state of all of them together",
-		)
-	}
 	var unit accounting.Unit
 	unit, err = accounting.ParseUnit(f.Whom)
 	c.Add(err)
@@ -198,38 +156,4 @@ func batchSizes(text string) (sizes []float64, bad string) {
 		return nil, rule + ", the smaller one first"
 	}
 	return sizes, ""
-}
-
-// leastSize is the smallest size, in bytes, that may be given without a unit: the author of a
-// smaller number meant another unit.
-const leastSize = 1 << 20
-
-// byteUnits are the units of sizes, in bytes.
-var byteUnits = map[string]float64{
-	"":    1,
-	"B":   1,
-	"KB":  1e3,
-	"MB":  1e6,
-	"GB":  1e9,
-	"TB":  1e12,
-	"KIB": 1 << 10,
-	"MIB": 1 << 20,
-	"GIB": 1 << 30,
-	"TIB": 1 << 40,
-}
-
-// bytesOf parses a size such as 8GB or 8GiB. bad is the rule that the text breaks, if any.
-func bytesOf(text string) (size int64, bad string) {
-	// Not every string of these letters is a unit: the map decides.
-	number := strings.TrimRight(text, "BKMGTibkmgt")
-	name := strings.ToUpper(text[len(number):])
-	unit := byteUnits[name]
-	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	switch {
-	case err != nil || !(x > 0) || unit == 0 || x*unit >= 1<<62:
-		return 0, "must be a size with its unit, such as 500MB or 8GB (B, KB, MB, GB, TB, or KiB, MiB, GiB, TiB)"
-	case name == "" && x < leastSize:
-		return 0, fmt.Sprintf("means bytes, without a unit: write %sGB or %[1]sMB (or %[1]sB for bytes)", number)
-	}
-	return int64(x * unit), ""
 }

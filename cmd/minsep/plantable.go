@@ -61,7 +61,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
 	}
-	for _, text := range []string{out.Solved, out.TooSmall, out.MoreData} {
+	for _, text := range []string{out.TooSmall, out.MoreData} {
 		if text != "" {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}

@@ -310,7 +310,7 @@ func checkPrepared(a *app, ctx context.Context, p *preparation) error {
 	sizes, err := probe.planFlags.check(ctx, &probe.Request, a)
 	c.Add(err)
 	c.Require(len(sizes) < 2, "batch-size", p.BatchSize, "must be one number")
-	p.BatchSizes, p.Unit, p.MaxNoiseState = sizes, accounting.UnitOwner, probe.MaxNoiseState
+	p.BatchSizes, p.Unit = sizes, accounting.UnitOwner
 	return c.Err()
 }
 

@@ -49,13 +49,12 @@ type app struct {
 	bytes    io.Writer // beneath stdout, unescaped
 	terminal io.Writer // beneath stderr, unescaped
 
-	runner    string
-	json      bool
-	quiet     bool
-	overwrite bool // of files: a strategy, a plan
-	dryRun    bool
-	key       string
-	out       string
+	runner string
+	json   bool
+	quiet  bool
+	dryRun bool
+	key    string
+	out    string
 	operation
 }
 

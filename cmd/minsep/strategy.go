@@ -53,18 +53,11 @@ counts no amplification by sampling.`,
 	}
 	f := c.Flags()
 	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or name several with commas")
-	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(anyFamily), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // no such flag
-	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
 	addFlags(f, &params)
 	f.StringVar(&a.out, "out", "", "strategy file to write, which minsep noise and minsep account read")
-	f.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
-	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make and write nothing")
 	return c
 }
-
-func anyFamily(mechanism.Family) bool { return true }
 
 // familiesHelp lists the strategy families for a help text.
 func familiesHelp() string {
@@ -127,7 +120,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 	if err != nil {
 		return err
 	}
-	if err := mayWriteFile(a); err != nil || a.dryRun {
+	if err := mayWriteFile(a); err != nil {
 		return err
 	}
 	var all []strategyFigures
@@ -204,10 +197,8 @@ func mayWriteFile(a *app) error {
 		return err
 	case info.Dir:
 		return param.Fault("out", a.out, "must be a file, not a folder")
-	case !a.overwrite:
-		return param.Fault("out", a.out, "is there already: nothing is overwritten without --overwrite")
 	}
-	return nil
+	return param.Fault("out", a.out, "is there already: nothing is overwritten")
 }
 
 // mayHold refuses a path for a new file if its folder does not exist or is not writable by this
@@ -236,7 +227,7 @@ func mayHold(name, path string) error {
 }
 
 func writeStrategy(path string, s *mechanism.Strategy) error {
-	return store.Write(context.Background(), path, store.Options{Mode: manifest.PublicFile}, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+	return store.Write(context.Background(), path, store.Options{Mode: manifest.PublicFile, New: true}, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
 // printStrategies shows one strategy in full, several as a table.

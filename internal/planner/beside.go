@@ -75,16 +75,16 @@ func sigmaOf(c *accounting.Certificate, units int64, batch float64) float64 {
 	if c == nil || c.Status != accounting.Verified || units < 1 || !(batch > 0) {
 		return 0
 	}
-	sigma, err := ClaimOf(c, units).NoiseMultiplier(batch)
+	sigma, err := claimOf(c, units).NoiseMultiplier(batch)
 	if err != nil {
 		return 0
 	}
 	return sigma
 }
 
-// ClaimOf is DP-SGD for the claim of a certificate, of so many examples, or owners where they are
+// claimOf is DP-SGD for the claim of a certificate, of so many examples, or owners where they are
 // sampled.
-func ClaimOf(c *accounting.Certificate, units int64) DPSGD {
+func claimOf(c *accounting.Certificate, units int64) DPSGD {
 	return DPSGD{
 		Epsilon:     c.Epsilon,
 		Delta:       c.Delta,

@@ -175,7 +175,7 @@ func cyclicPart(ctx context.Context, p *part) error {
 	if _, err := p.evaluate(ctx, p.with("poisson", 0), p.workload(mechanism.KindIdentity)); err != nil {
 		return err
 	}
-	high := min(p.widest(), p.bandsLimit())
+	high := min(p.widest(), p.mostBands())
 	if p.most() > 1 || p.owners { // the public partition is one of examples
 		return nil
 	}
@@ -194,7 +194,7 @@ var separatedSchemes = []string{"b-min-sep", "epoch-min-sep"}
 // families of strategies at the best of these. The better kind for the scheme before, or with fewer
 // examples per owner, is likely to be the better one here, and the only one that is tried.
 func separatedPart(ctx context.Context, p *part) error {
-	high := min(int(roomy*p.epoch()), p.bandsLimit())
+	high := min(int(roomy*p.epoch()), p.mostBands())
 	start := p.start(high)
 	for _, scheme := range separatedSchemes {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
@@ -322,7 +322,7 @@ func fixedPart(ctx context.Context, p *part) error {
 	if err := p.anyStrategy(ctx, "fixed", minSep, minSep); err != nil {
 		return err
 	}
-	if p.Steps > min(dearBands, p.mostBands()) || p.Steps-1 > p.stateLimit() {
+	if p.Steps > min(dearBands, p.mostBands()) {
 		return nil
 	}
 	dense := p.workload(mechanism.KindDense)
@@ -337,7 +337,7 @@ var lambdas = []float64{.7, .8, .9, .95, .975, .9875}
 // anyStrategy tries every family for a scheme with participations a period apart: each over its sizes,
 // of bands or of lambdas. Inverse families keep no state, and draw as many normals a value.
 func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep int) error {
-	wide, inverse := min(p.bandsLimit(), period), min(p.mostBands(), 2*fewBands)
+	wide, inverse := min(p.mostBands(), period), min(p.mostBands(), 2*fewBands)
 	few := min(wide, fewBands)
 	for _, family := range []struct {
 		kind             string

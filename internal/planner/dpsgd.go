@@ -1,12 +1,10 @@
 package planner
 
 import (
-	"context"
 	"math"
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/bisect"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -56,28 +54,4 @@ func (d DPSGD) claim(batch float64) calibration.Claim {
 		Epsilon: d.Epsilon,
 		Delta:   d.Delta,
 	}
-}
-
-// SameAs returns the batch size, to half a per cent, at which DP-SGD has the noise relative, measured
-// relative to the batch; 0 if it is below one or beyond half of the units. unit is the error of independent noise
-// at noise multiplier 1.
-func (d DPSGD) SameAs(ctx context.Context, unit, relative float64) (float64, error) {
-	more := func(logBatch float64) (float64, error) { // falls with the batch size
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		sigma, err := d.NoiseMultiplier(math.Exp(logBatch))
-		return math.Log(sigma*unit/relative) - logBatch, err
-	}
-	const width = 5e-3
-	least, most := bisect.Point{X: 0}, bisect.Point{X: math.Log(float64(d.Units) / 2)}
-	var err error
-	if most.Y, err = more(most.X); err != nil || most.Y > width {
-		return 0, err
-	}
-	if least.Y, err = more(least.X); err != nil || least.Y <= 0 {
-		return 0, err
-	}
-	_, at, err := bisect.Falling(more, least, most, width, 0, width/4)
-	return math.Exp(at.X), err
 }

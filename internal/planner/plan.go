@@ -33,8 +33,6 @@ type Result struct {
 	Training      string           `json:"training"`
 	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
 
-	Solved string `json:"solved,omitempty"` // the result of Solve, in a sentence
-
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
 	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does not.

@@ -74,7 +74,7 @@ func rotationPart(ctx context.Context, p *part) error {
 	if _, err := p.evaluate(ctx, scheme, p.workload(mechanism.KindIdentity)); err != nil {
 		return err
 	}
-	high := min(p.rotation.period, p.bandsLimit())
+	high := min(p.rotation.period, p.mostBands())
 	for _, kind := range []string{mechanism.KindBandedToeplitz, mechanism.KindBSR} {
 		start := p.start(high)
 		if best := latest(p.rows, "rotation", mechanism.KindBandedToeplitz); best != nil {

@@ -77,10 +77,9 @@ type Request struct {
 
 	// Limits of a trainer; 0 for no limit.
 
-	MaxBands      int   `json:"max_bands,omitempty" flag:"max-bands" help:"most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)"`                                                  // of C, and of C⁻¹ in inverse families
-	Coordinates   int64 `json:"coordinates,omitempty" flag:"coordinates" help:"length of a gradient: the number of trained parameters of the model; needed where a plan is written or run, and for --max-noise-state"` // parameters of the model; needed for MaxNoiseState
-	MaxNoiseState int64 `json:"max_noise_state,omitempty"`                                                                                                                                                             // bytes, of all coordinates together
-	MaxBatchSize  int   `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, at a cost in delta"`                                                          // larger batches are cut; at least the least batch size
+	MaxBands     int   `json:"max_bands,omitempty" flag:"max-bands" help:"most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)"`                       // of C, and of C⁻¹ in inverse families
+	Coordinates  int64 `json:"coordinates,omitempty" flag:"coordinates" help:"length of a gradient: the number of trained parameters of the model; needed where a plan is written or run"` // parameters of the model
+	MaxBatchSize int   `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, at a cost in delta"`                               // larger batches are cut; at least the least batch size
 
 	Law     *sampling.Table `json:"law,omitempty" flag:"law" help:"file of a law of a program of your own (docs/library.md), which is compared too, at its own batch size"` // of Steps steps; nil for none
 	Schemes []string        `json:"schemes,omitempty" flag:"scheme" help:"try only this sampling scheme; may be repeated, or name several with commas"`                     // only these; nil for all
@@ -97,8 +96,6 @@ type Request struct {
 type Progress struct {
 	Done int    // candidates that were looked at so far; their number depends on the results
 	Text string // the candidate that is looked at or, where none is, the last one
-
-	At string // the value that Solve tries, such as "epsilon 2"; "" elsewhere
 }
 
 // SetMatrix gives the workload that the file of Workload holds.
@@ -151,13 +148,6 @@ func (r Request) Validate() error {
 	}
 	c.AtLeast("max bands", r.MaxBands, 0)
 	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
-	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")
-	c.Require(
-		r.MaxNoiseState == 0 || r.Coordinates > 0,
-		"max noise state",
-		r.MaxNoiseState,
-		"needs the coordinates: it limits the state of all of them together",
-	)
 	c.AtLeast("max batch size", r.MaxBatchSize, 0)
 	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
 		c.Require(
@@ -267,33 +257,14 @@ func (r Request) perOwner(p Population) int {
 	return p.MaxPerOwner
 }
 
-// bandsLimit returns the largest number of bands that a trainer can hold, at most n.
-func (r Request) bandsLimit() int {
-	most := r.mostBands()
-	if r.MaxNoiseState > 0 {
-		most = min(most, r.stateLimit()+1)
-	}
-	return max(1, most)
-}
-
-// mostBands is the request's limit, at most n: of C, and of C⁻¹ in inverse families.
+// mostBands is the largest number of bands that the request allows, at most n: of C, and of C⁻¹ in
+// inverse families.
 func (r Request) mostBands() int {
 	if r.MaxBands > 0 {
 		return min(r.Steps, r.MaxBands)
 	}
 	return r.Steps
 }
-
-// stateLimit returns the largest number of numbers that the noise may keep for a coordinate.
-func (r Request) stateLimit() int {
-	if r.MaxNoiseState == 0 {
-		return math.MaxInt32
-	}
-	return int(min(math.MaxInt32, r.MaxNoiseState/(numberBytes*r.Coordinates)))
-}
-
-// numberBytes is the size of a number of the noise's state, a float64.
-const numberBytes = 8
 
 // BatchSizes returns batch sizes from low to high, both included, rounded to whole numbers. Two
 // neighbours are at most a factor of √2 apart.

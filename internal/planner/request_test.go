@@ -85,13 +85,6 @@ func TestLimits(t *testing.T) {
 		t.Errorf("kinds %v of %v", kinds, r.Kinds)
 	}
 	r = small()
-	r.Schemes, r.MaxBands, r.Coordinates, r.MaxNoiseState = []string{"cyclic-poisson"}, 0, 100, 2*8*100
-	for _, row := range planned(t, r).Rows {
-		if row.State > 2 {
-			t.Errorf("%d numbers of state for each coordinate", row.State)
-		}
-	}
-	r = small()
 	r.Schemes = []string{"poisson"}
 	free := planned(t, r).Rows[0]
 	for r.MaxBatchSize = 64; ; r.MaxBatchSize++ {
@@ -151,10 +144,10 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	r := Request{Populations: []Population{{}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, MaxNoiseState: 5, Schemes: []string{"none"}, Kinds: []string{"tree"}}
+	r := Request{Populations: []Population{{}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, Schemes: []string{"none"}, Kinds: []string{"tree"}}
 	err := r.Validate()
 	var all interface{ Unwrap() []error }
-	if !errors.As(err, &all) || len(all.Unwrap()) < 11 {
+	if !errors.As(err, &all) || len(all.Unwrap()) < 10 {
 		t.Errorf("%v", err)
 	}
 }

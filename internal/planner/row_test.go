@@ -3,33 +3,13 @@ package planner
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
 	"minsep/internal/must"
 	"minsep/internal/stages"
-	"minsep/mechanism"
 	"minsep/sampling"
 )
-
-// TestSameAs: independent noise has the noise of its own batch size.
-func TestSameAs(t *testing.T) {
-	r := small()
-	p := &planning{Request: &r}
-	of := r.Populations[0]
-	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
-	for _, batch := range []float64{20, 40, 67, 160} {
-		sigma := must.Get(p.dpsgd(of.Examples, 1).NoiseMultiplier(batch))(t)
-		same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, sigma*unit/batch)
-		if err != nil || math.Abs(same/batch-1) > .03 {
-			t.Errorf("batch size %g: as %g, %v", batch, same, err)
-		}
-	}
-	if same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 1e-6); err != nil || same != 0 {
-		t.Errorf("noise that no batch size has: %g, %v", same, err)
-	}
-}
 
 // TestTies: an order that an error could change is a tie.
 func TestTies(t *testing.T) {

@@ -259,10 +259,6 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return strategy.err
 	}
 	row.Bands = strategy.strategy.Bands()
-	if strategy.figures.State > p.stateLimit() {
-		return param.Fault("max noise state", p.MaxNoiseState,
-			"is too little for this strategy, whose noise keeps %s a coordinate", words.Count(strategy.figures.State, "number"))
-	}
 	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)
 	if err != nil {

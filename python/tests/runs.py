@@ -92,7 +92,8 @@ def _owned(extra: tuple[str, ...]) -> pathlib.Path:
     minsep("bound", "--graph", edges, "--max-per-owner", 6, "--key", key(), "--out", out, "--quiet")
     minsep("form", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
            "--examples-per-owner", 3, "--shards", 2, "--key", key(), "--out", out, "--quiet", *extra)  # fmt: skip
-    minsep("strategy", "--kind", "identity", "--steps", 12, "--out", ROOT / "owned.json", "--overwrite", "--quiet")
+    (ROOT / "owned.json").unlink(missing_ok=True)
+    minsep("strategy", "--kind", "identity", "--steps", 12, "--out", ROOT / "owned.json", "--quiet")
     if not extra:
         minsep("account", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
                "--examples-per-owner", 3, "--strategy", ROOT / "owned.json", "--epsilon", 8, "--delta", 1e-3, "--out", out, "--quiet")  # fmt: skip
