@@ -12,7 +12,6 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/inspect"
-	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/words"
 	"minsep/sampling"
@@ -135,7 +134,7 @@ func exposedText(list []inspect.Exposed) string {
 		default:
 			text += words.Grouped(e.Files) + " files"
 		}
-		if e.Files > 0 && !e.Open && !strings.HasSuffix(e.Path, manifest.SecretReportPage) {
+		if e.Files > 0 && !e.Open {
 			text += ", in a folder that is closed to them"
 		}
 		what = append(what, text+")")

@@ -32,13 +32,13 @@ const (
 )
 
 // exposedModes returns the secret files and folders in dir that others may read or enter; dir is a
-// run directory or one of its folders. Secret are batches, noise, the secret report, and checkpoints of streams in other folders of the run directory. The folders above dir
+// run directory or one of its folders. Secret are batches, noise, and checkpoints of streams in other folders of the run directory. The folders above dir
 // and access lists are not looked at. Object stores have no modes.
 func exposedModes(ctx context.Context, dir string) (exposed []Exposed) {
 	if store.Shared(dir) {
 		return nil
 	}
-	secrets := []string{manifest.SecretReportPage}
+	var secrets []string
 	for _, s := range stages.All {
 		if s.Secret {
 			secrets = append(secrets, s.Folder())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"minsep/internal/manifest"
 	"minsep/internal/must"
 )
 
@@ -32,7 +31,7 @@ func TestExposed(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	for _, name := range []string{"batches/a", "batches/b", "noise/part/c", "states/shard-00000-of-00001-step-000010", manifest.SecretReportPage} {
+	for _, name := range []string{"batches/a", "batches/b", "noise/part/c", "states/shard-00000-of-00001-step-000010"} {
 		file(name, 0o600)
 	}
 	file("bounded/part", 0o644)
@@ -43,8 +42,8 @@ func TestExposed(t *testing.T) {
 
 	in := func(name string) string { return filepath.Join(run, name) }
 	for name, mode := range map[string]os.FileMode{"batches/a": 0o644, "batches/b": 0o640, "noise/part/c": 0o604, "states/shard-00000-of-00001-step-000010": 0o666,
-		manifest.SecretReportPage: 0o644, "other": 0o711} {
+		"other": 0o711} {
 		must.Do(t, os.Chmod(in(name), mode))
 	}
-	check(Exposed{in("batches"), 2, false}, Exposed{in("noise"), 1, false}, Exposed{in(manifest.SecretReportPage), 1, false}, Exposed{in("states"), 1, false})
+	check(Exposed{in("batches"), 2, false}, Exposed{in("noise"), 1, false}, Exposed{in("states"), 1, false})
 }

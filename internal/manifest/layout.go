@@ -20,8 +20,7 @@ const (
 	TrainingRecord   = "training.json"   // by the Python package's StepGuard: each training and its number of steps
 	LockName         = "lock"            // exists while a command writes to the run directory
 
-	ReportPage       = "report.html"        // made by minsep report
-	SecretReportPage = "report-secret.html" // the same with secrets
+	ReportPage = "report.html" // made by minsep report
 )
 
 // IgnoreName is the name of the file that keeps the secrets of a run directory out of git. A run's
@@ -30,7 +29,7 @@ const IgnoreName = ".gitignore"
 
 // ignored are the contents of the file: the secrets of a run directory, and names that come and go.
 var ignored = "# Secrets of this run, which must not be committed.\n/" + strings.Join([]string{
-	BatchesFolder + "/", NoiseFolder + "/", SecretReportPage, store.TempPrefix + "*", LockName,
+	BatchesFolder + "/", NoiseFolder + "/", store.TempPrefix + "*", LockName,
 }, "\n/") + "\n"
 
 // ReportMark begins every page of minsep report, and identifies it as one.

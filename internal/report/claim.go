@@ -133,41 +133,20 @@ func sampled(s sampling.Spec) string {
 	return text + fmt.Sprintf("separation %d", s.Scheme().Separation())
 }
 
-// secret is the section on secrets. With ShowSecret it has the realised sizes and counts.
-func secret(r *Run, o Options) *section {
-	s := &section{ID: "secret", Title: "What stays secret", List: []string{
-		"The key file: it decides every batch and every noise value.",
-		"The folder batches: who takes part when. The claim rests on nobody knowing it. How large the batches came out is secret too.",
-		"The folder noise: whoever knows the noise can take it off the model. A recipe alone is no secret; it needs the key.",
-	}}
-	s.Text = []string{
-		"All else here is public: the graph, the parameters, the strategy, the certificate with its ledger, and this page.",
+// secret is the section on secrets.
+func secret() *section {
+	return &section{
+		ID:    "secret",
+		Title: "What stays secret",
+		Text: []string{
+			"All else here is public: the graph, the parameters, the strategy, the certificate with its ledger, and this page.",
+		},
+		List: []string{
+			"The key file: it decides every batch and every noise value.",
+			"The folder batches: who takes part when. The claim rests on nobody knowing it. How large the batches came out is secret too.",
+			"The folder noise: whoever knows the noise can take it off the model. A recipe alone is no secret; it needs the key.",
+		},
 	}
-	if realized := r.realized(); o.ShowSecret && realized != nil {
-		s.Text = []string{"THIS PAGE IS SECRET: it holds what came out by chance, below. Do not pass it on."}
-		s.Facts = []Fact{
-			{
-				"Participations",
-				fmt.Sprintf(
-					"%s, expected %.6g with a standard deviation of %.4g",
-					words.Grouped(realized.Participations),
-					realized.Mean,
-					realized.StandardDeviation,
-				),
-			},
-			{
-				"Batches",
-				fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.participant()),
-			},
-		}
-		if realized.MostParticipations > 0 {
-			s.Facts = append(s.Facts, Fact{"Most of one example", fmt.Sprint(realized.MostParticipations)})
-		}
-		if realized.MostParticipationsByUser > 0 {
-			s.Facts = append(s.Facts, Fact{"Most of one owner", fmt.Sprint(realized.MostParticipationsByUser)})
-		}
-	}
-	return s
 }
 
 // trainer is the section on the duties of the trainer, with the numbers of the run.

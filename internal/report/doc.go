@@ -3,8 +3,7 @@
 // trainer, and tables with bars. It needs no network and no script. It rests on
 // package inspect, and trusts the files that it reads as little.
 //
-// A page is public. It has realised batch sizes and participations only if the user asks for them,
-// and its title then says so.
+// A page is public: it has no realised batch size or participation.
 //
 // Stability: may change with every release.
 package report

@@ -38,10 +38,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 type page struct {
 	Title, Verdict, State, Lead string
 	Sign                        []string // for somebody who signs, in plain sentences
-	Secret                      bool
-	Made                        string
 	Sections                    []section
-	Glossary                    []Fact
 }
 
 // section is a part of a page.
@@ -97,16 +94,14 @@ func (t *table) add(cells ...string) {
 // quote is text for pasting elsewhere.
 type quote struct{ Title, Text string }
 
-// Write writes the page of a run.
+// Write writes the page of a run: a function of the run and the title.
 func Write(w io.Writer, r *Run, o Options) error {
 	p := page{
-		Title:    "minsep run",
-		Verdict:  r.Verdict,
-		State:    r.State,
-		Lead:     lead(r),
-		Sign:     sign(r),
-		Secret:   o.ShowSecret,
-		Glossary: Glossary,
+		Title:   "minsep run",
+		Verdict: r.Verdict,
+		State:   r.State,
+		Lead:    lead(r),
+		Sign:    sign(r),
 	}
 	if r.Weak != nil {
 		p.State = "weak"
@@ -119,15 +114,9 @@ func Write(w io.Writer, r *Run, o Options) error {
 	case r.Info != nil:
 		p.Title += " " + r.Info.RunID.String()
 	}
-	if o.ShowSecret {
-		p.Title = "SECRET: " + p.Title
-	}
-	if !o.Now.IsZero() {
-		p.Made = o.Now.UTC().Format("2006-01-02 15:04 UTC")
-	}
 	for _, s := range []*section{
 		promise(r),
-		secret(r, o),
+		secret(),
 		trainer(r),
 		attacks(r),
 		sizes(r),

@@ -3,8 +3,6 @@ package report
 import (
 	"context"
 	"math"
-	"slices"
-	"time"
 
 	"minsep/internal/accounting"
 	"minsep/internal/inspect"
@@ -17,29 +15,27 @@ import (
 
 // Options choose the contents of a page.
 type Options struct {
-	ShowSecret bool      `flag:"show-secret" help:"also show realised batch sizes and participation counts"`                                  // realised batch sizes and participation counts too
-	Title      string    `flag:"title" help:"title of the page, such as the name of the data (default: the name of the plan, or the run id)"` // of the page, such as the data's name; "" for the plan's name or else the run id
-	Now        time.Time // when the page is made; zero for not saying so
+	Title string `flag:"title" help:"title of the page, such as the name of the data (default: the name of the plan, or the run id)"`
 	// OwnSamples is the time for samples as in [inspect.Options], in seconds of processors; 0
 	// for none, so that the page is a function of the directory.
 	OwnSamples float64
 }
 
-// Run is a run directory with its verdict. Realized of its folders is secret.
+// Run is a run directory with its verdict.
 type Run struct {
 	inspect.Report
-	Baseline *Baseline // DP-SGD for the same claim; nil if there is none to compare with
+	Baseline *planner.Beside // DP-SGD for the same claim; nil if there is none to compare with
 }
 
 // Read inspects a run directory and reads the contents of its page. It returns an error if there is
 // nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
-	found, err := inspect.Directory(ctx, dir, inspect.Options{OwnSamples: o.OwnSamples, ShowSecret: o.ShowSecret})
+	found, err := inspect.Directory(ctx, dir, inspect.Options{OwnSamples: o.OwnSamples})
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{Report: found}
-	r.Baseline = r.baseline(ctx)
+	r.Baseline = r.baseline()
 	return r, ctx.Err()
 }
 
@@ -51,15 +47,6 @@ func (r *Run) protected() string {
 // sound reports whether no check of the directory is broken. Long computations are for such
 // directories only.
 func (r *Run) sound() bool { return r.State != inspect.StateBroken }
-
-// realized returns the realised sizes and counts, if they are to be shown.
-func (r *Run) realized() *sampling.Realized {
-	i := slices.IndexFunc(r.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
-	if i < 0 {
-		return nil
-	}
-	return r.Folders[i].Realized
-}
 
 // proven reports whether the claim of the run is proven: its certificate is verified, and no check
 // is broken.
@@ -115,31 +102,13 @@ func (r *Run) batchSize() float64 {
 	return r.Scheme.ExpectedBatchSize(r.population())
 }
 
-// Baseline is DP-SGD, that is independent noise with Poisson sampling, for the claim, the steps,
-// the examples and the workload of a run.
-type Baseline struct {
-	planner.Beside
-	BatchSize float64 // at which its noise relative to the batch equals the run's; 0 if none up to half of the examples
-}
-
-// baseline compares a run with DP-SGD. It returns nil if the run has no certificate, or if no
-// DP-SGD has its claim.
-func (r *Run) baseline(ctx context.Context) *Baseline {
-	c, batch := r.Certificate, r.batchSize()
+// baseline compares a run with DP-SGD, by its workload. It returns nil if the run has no certificate,
+// or if no DP-SGD has its claim.
+func (r *Run) baseline() *planner.Beside {
 	if r.State == inspect.StateBroken {
 		return nil
 	}
-	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload())
-	if beside == nil {
-		return nil
-	}
-	b := &Baseline{Beside: *beside}
-	var err error
-	b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, beside.Ratio*beside.Relative)
-	if err != nil {
-		b.BatchSize = 0
-	}
-	return b
+	return planner.BesideDPSGD(r.Certificate, r.drawn(), r.batchSize(), r.workload())
 }
 
 // workload returns the workload by which the noise of a run is measured: the workload of its plan,

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -65,11 +64,6 @@ func sizes(r *Run) *section {
 			". That is independent noise with Poisson sampling: for the same claim, steps and batch size it needs σ = %.4g, which is proven",
 			b.NoiseMultiplier,
 		)
-		if b.BatchSize > 0 {
-			text += "; for the same noise as here it needs batches of " + words.Grouped(
-				int64(math.Round(b.BatchSize)),
-			)
-		}
 		s.Facts = append(s.Facts, Fact{"The same with DP-SGD", text})
 	}
 	return s
