@@ -14,6 +14,7 @@ import (
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
+	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 )
@@ -179,8 +180,8 @@ func (c *Contents) recomputed() string {
 }
 
 // recheck computes some blocks of the ledger again, and compares their sums. Each is drawn at random in
-// proportion to its samples. If this machine has another kernel than the ledger, the verdict says that
-// nothing was computed; samples of no kernel are a failed check. A proposal that cannot be made again is a failed check if
+// proportion to its samples. On a machine with another kernel than the ledger's it is
+// an error; samples of no kernel are a failed check. A proposal that cannot be made again is a failed check if
 // this version made the protocol, and otherwise an error.
 func (found *Inspection) recheck(ctx context.Context, blocks int) error {
 	l, err := ledger.Read(ctx, found.Folder) // there need not be a certificate
@@ -194,12 +195,8 @@ func (found *Inspection) recheck(ctx context.Context, blocks int) error {
 		found.check("blocks", "they are of a kernel of minsep, and can be computed again", false)
 		return nil
 	default:
-		found.all.rechecked = fmt.Sprintf(
-			"blocks not recomputed: they are of kernel %s, and this machine has kernel %s",
-			p.KernelID,
-			montecarlo.KernelID(),
-		)
-		return nil
+		return param.Fault("recheck", blocks,
+			"needs a machine with kernel %s, of which the samples are; this one has kernel %s: without it, fresh samples are drawn on any machine", p.KernelID, montecarlo.KernelID())
 	}
 	type block struct {
 		candidate, trial int
