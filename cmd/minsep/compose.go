@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,7 +163,7 @@ func (q *composition) compose(ctx context.Context, dirs []string) (*together, er
 	}
 	switch {
 	case math.IsInf(t.Epsilon, 1):
-		return nil, t.tooSmall(c, q.Delta)
+		return nil, t.tooSmall(q.Delta)
 	case t.Delta >= 1:
 		return nil, param.Fault("epsilon", q.Epsilon, "has no delta below 1: give a larger epsilon")
 	}
@@ -253,7 +251,7 @@ func (t *together) add(ctx context.Context, dir string, times int, seconds float
 		return err
 	}
 	if _, points := events[0].Event.(pld.Points); points && len(of.Points) == 1 && t.Trainings > 1 && first.Epsilon > 0 {
-		t.Notes = append(t.Notes, onePoint(dir, first.Epsilon))
+		t.Notes = append(t.Notes, dir+" is certified at one epsilon only: its trainings add up to less if parts of it, such as a half, a quarter and an eighth, are certified too, which takes no more noise: minsep account --also-epsilon, or privacy.also_epsilon in a plan")
 	}
 	for _, event := range events {
 		event.Count *= times
@@ -270,20 +268,6 @@ func (t *together) add(ctx context.Context, dir string, times int, seconds float
 		t.Statistics = append(t.Statistics, store.Join(dir, manifest.StatisticsFolder, r.Name)+": "+r.Claim())
 	}
 	return err
-}
-
-// onePoint is the note for a run that is certified at a single ε: further points would make the
-// composition tighter at no more noise.
-func onePoint(dir string, epsilon float64) string {
-	var parts []string
-	for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as minsep plan writes them
-		parts = append(parts, strconv.FormatFloat(part*epsilon, 'g', 3, 64))
-	}
-	return fmt.Sprintf(
-		"%s is certified at one epsilon only: its trainings add up to less if smaller epsilon are certified too, which takes no more noise: minsep account --also-epsilon %s, or privacy.also_epsilon in a plan",
-		dir,
-		strings.Join(parts, ","),
-	)
 }
 
 // provenAt are multiples of a certificate's ε. If samples decided the claim and a proof without
@@ -320,7 +304,7 @@ func eventsOf(c *accounting.Certificate, points pld.Points) ([]pld.Step, error) 
 // tooSmall returns the error for a δ at which no ε is finite. Either it is below the δ that the
 // trainings' own points leave at every ε, or below the tail of the events' losses that the
 // composition cuts off.
-func (t *together) tooSmall(c *pld.Composition, delta float64) error {
+func (t *together) tooSmall(delta float64) error {
 	kept := 1.0 // probability that no training's δ event happens
 	for _, event := range t.events {
 		if points, is := event.Event.(pld.Points); is {
@@ -328,30 +312,12 @@ func (t *together) tooSmall(c *pld.Composition, delta float64) error {
 			kept *= math.Pow(1-least.Delta, float64(event.Count))
 		}
 	}
-	const more = "certify each training with a smaller delta, or also at a larger epsilon (account --also-epsilon)"
-	var rule string
-	switch {
-	case 1-kept > 0.999:
-		rule = "is out of reach: the smallest delta of the trainings add up to nearly 1; " + more
-	case 1-kept >= delta:
-		rule = fmt.Sprintf("must be above %.3g, the sum of the trainings' smallest delta: give a larger delta, or %s", 1-kept, more)
-	default:
-		rule = fmt.Sprintf(
-			"is too small for %d trainings: the tails that are cut off their privacy losses add up to more; ",
-			t.Trainings,
-		)
-		// The cut tails have no simple sum: powers of ten are tried until one is enough.
-		enough := "give a larger delta"
-		for larger := 0.1; larger > delta; larger /= 10 {
-			found, err := c.Epsilon(larger)
-			if err != nil || math.IsInf(found, 1) {
-				break
-			}
-			enough = fmt.Sprintf("--delta %.3g is enough, at epsilon %.4g", larger, found)
-		}
-		rule += enough
+	if 1-kept < delta {
+		return param.Fault("delta", delta,
+			"is too small for %d trainings: the tails that are cut off their privacy losses add up to more; give a larger delta", t.Trainings)
 	}
-	return &param.Error{Param: "delta", Value: delta, Rule: rule}
+	return param.Fault("delta", delta,
+		"must be above %.3g, to which the smallest delta of the trainings add up: give a larger delta, or certify each training with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
 }
 
 func (t *together) write(w io.Writer) {

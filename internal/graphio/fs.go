@@ -65,7 +65,7 @@ func (f storedFile) Stamp() (string, error) {
 func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 	if path == "-" {
 		return nil, errors.New(
-			"- is standard input, which only the flag --graph of a command can name: give the path of a file; for a file of the name -, write ./-",
+			"- is standard input, and a graph is read more than once: give the path of a file; for a file of the name -, write ./-",
 		)
 	}
 	files, err := store.Expand(ctx, path)
