@@ -119,9 +119,6 @@ func (q *composition) check(runs int) error {
 // compose reads the runs and computes the ε or δ that is asked for. It takes the plain sums instead if
 // they are smaller.
 func (q *composition) compose(ctx context.Context, dirs []string) (*together, error) {
-	if err := mustBeFolders(ctx, dirs); err != nil {
-		return nil, err
-	}
 	t := &together{Assumes: apart, Recomputed: q.OwnSamples > 0}
 	for _, n := range q.Times {
 		t.Trainings += n
@@ -168,21 +165,6 @@ func (q *composition) compose(ctx context.Context, dirs []string) (*together, er
 		return nil, param.Fault("epsilon", q.Epsilon, "has no delta below 1: give a larger epsilon")
 	}
 	return t, nil
-}
-
-// mustBeFolders refuses a file, such as a plan, in place of a run directory.
-func mustBeFolders(ctx context.Context, dirs []string) error {
-	check := param.Checker{}
-	for _, dir := range dirs {
-		of, err := store.Stat(ctx, dir)
-		check.Require(
-			err != nil || of.Dir,
-			"run directory",
-			dir,
-			"is a file: name a run directory, as minsep run makes from a plan",
-		)
-	}
-	return check.Err()
 }
 
 // add reads the certificate of a run, and recomputes it in some seconds of processors for samples; in

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +24,6 @@ func formCommand(a *app) *cobra.Command {
 Batches and their sizes are secret. Only you can read the folder batches of the run directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Before the work begins: Ctrl-C then costs nothing.
-			warnOfHours(a, cmd, stages.Form(stage))
 			return runStage(a, cmd, stage.Run, printFormed)
 		},
 	}
@@ -36,25 +33,6 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 	stage.Scheme = sampling.DefaultScheme
 	addFlags(f, &stage)
 	return c
-}
-
-// warnOfHours warns before a job that takes hours: --examples may have a digit too many. Parameters
-// that do not validate are left to the stage, which refuses them.
-func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
-	if f.Examples == 0 || f.Validate() != nil {
-		return
-	}
-	formed, _, err := f.Planned(cmd.Context())
-	if err != nil || formed.CPU() < time.Hour.Seconds() {
-		return
-	}
-	a.say(fmt.Sprintf(
-		"warning: --examples %d: expected to take %s of one processor, and %s of batches",
-		f.Examples,
-		budgetTime(formed.CPU()),
-		plural(formed.Bytes(), "byte"),
-	),
-	)
 }
 
 func printFormed(w io.Writer, f stages.FormResult) {

@@ -125,19 +125,11 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 func exposedText(list []inspect.Exposed) string {
 	var what, paths []string
 	for _, e := range list {
-		text := store.Base(e.Path) + " ("
-		switch {
-		case e.Files == 0:
-			text += "sizes of files"
-		case e.Files == 1:
-			text += "1 file"
-		default:
-			text += words.Grouped(e.Files) + " files"
+		of := words.Count(e.Files, "file")
+		if e.Files == 0 {
+			of = "sizes of files"
 		}
-		if e.Files > 0 && !e.Open {
-			text += ", in a folder that is closed to them"
-		}
-		what = append(what, text+")")
+		what = append(what, store.Base(e.Path)+" ("+of+")")
 		paths = append(paths, shellWord(e.Path))
 	}
 	return "warning: modes let group or others read what is secret: " + strings.Join(what, ", ") + "; to mend it: chmod -R go= " + strings.Join(paths, " ")

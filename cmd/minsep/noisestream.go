@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -33,7 +31,6 @@ var streamFlags = []string{
 	"dtype",
 	"key",
 	"out",
-	"dry-run",
 	"timeout",
 	"work-dir",
 }
@@ -80,7 +77,7 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string) error 
 	if !cmd.Flags().Changed("dtype") { // then the recipe decides
 		dtype = ""
 	}
-	o, n := a.options(), s.NoiseStream
+	n := s.NoiseStream
 	n.DType = dtype
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
@@ -89,29 +86,14 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string) error 
 	if errShard != nil || errShards != nil {
 		return param.Fault("shard", s.shard, "must be i/N, such as 0/8")
 	}
-	// A dry run writes text, which may go to a terminal.
-	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
+	if out, ok := a.bytes.(*checkedWriter); ok {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return param.Fault("stream", nil,
 				"writes secret bytes: send standard output to a program, not to a terminal")
 		}
 	}
 	stop := a.watch("noise")
-	head, err := n.Run(cmd.Context(), o, cmd.InOrStdin(), a.bytes)
+	_, err := n.Run(cmd.Context(), a.options(), cmd.InOrStdin(), a.bytes)
 	stop()
-	if err != nil || !o.DryRun {
-		return err
-	}
-	return a.print(head, func(w io.Writer) {
-		fmt.Fprintf(
-			w,
-			"run %s: steps %d to %d of coordinates %d to %d would be written, type %s\n",
-			head.RunID,
-			head.FromStep,
-			head.Steps-1,
-			head.First,
-			head.End-1,
-			head.DType,
-		)
-	})
+	return err
 }

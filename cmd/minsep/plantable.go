@@ -90,7 +90,7 @@ func printTable(w io.Writer, out *planner.Result) {
 		t.row("%s", strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
 	}
 	t.Flush()
-	fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep plan --help")
+	fmt.Fprintln(w, "Less noise is better. The columns: minsep plan --help")
 	fmt.Fprintln(w)
 }
 
@@ -136,26 +136,6 @@ func printFirst(w io.Writer, out *planner.Result) {
 		w,
 		"\n\nNoise multipliers are estimates until a run certifies one. The table of every candidate, and why this one: --all\n",
 	)
-}
-
-// standsFirst says whether row 1 has the least noise, and if not, which row has.
-func standsFirst(rows []*planner.Row) string {
-	least := rows[0]
-	for _, row := range rows {
-		if row.Refused == "" && row.Relative < least.Relative {
-			least = row
-		}
-	}
-	switch {
-	case least == rows[0]:
-		return ", and row 1 has the least"
-	case least.Tied:
-		return fmt.Sprintf(
-			", and row 1 has as much as row %d within the errors: why it stands first is below",
-			least.Rank,
-		)
-	}
-	return fmt.Sprintf(", and row %d has the least: why row 1 stands first is below", least.Rank)
 }
 
 // known formats a positive figure; "-" if it is 0, which means unknown.

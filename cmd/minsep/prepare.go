@@ -336,15 +336,8 @@ func (p *preparation) useGraph(graph *ownergraph.Graph) {
 	}
 	p.MaxPerOwner = cmp.Or(p.MaxPerOwner, 1)
 	if p.Delta == 0 {
-		p.Delta = usualDelta(graph.Owners.Len())
+		p.Delta = digits.Down(0.1/float64(max(1, graph.Owners.Len())), 2)
 	}
-}
-
-// usualDelta is a tenth of one over the number of owners, rounded down to two digits.
-func usualDelta(owners int) float64 {
-	delta := 0.1 / float64(max(1, owners))
-	unit := math.Pow(10, math.Floor(math.Log10(delta))-1)
-	return digits.Nearest(math.Floor(delta/unit)*unit, 2)
 }
 
 // takePlan is the plan of a file, for the data of the command.

@@ -75,10 +75,6 @@ func progressText(stage string, elapsed time.Duration) string {
 	if phase := progress.Now(); phase.Text != "" {
 		limit = phase.Limit
 		elapsed = time.Since(phase.Begin)
-		if phase.Text == progress.Tables {
-			fmt.Fprintf(&line, "  computing tables, %s so far", elapsed.Round(time.Second))
-			return line.String()
-		}
 		fmt.Fprintf(&line, "  %s", phase.Text)
 		switch {
 		case phase.Unit != "":

@@ -154,7 +154,7 @@ func (a *app) printError(text string, code int) {
 // missing rights are among them: the same command ends the same way.
 var usersErrors = []error{
 	mechanism.ErrTooLarge, pipelines.ErrInput, manifest.ErrLocked, manifest.ErrExists, manifest.ErrInvalid,
-	store.ErrNotRegular, store.ErrHollow, store.ErrNotText, fs.ErrNotExist, fs.ErrPermission,
+	store.ErrNotRegular, store.ErrNotText, fs.ErrNotExist, fs.ErrPermission,
 	syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EISDIR, syscall.EROFS, syscall.ELOOP,
 }
 

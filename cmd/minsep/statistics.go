@@ -29,9 +29,6 @@ it costs what its claim says, and minsep compose adds that to the training's. A 
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.out = args[0]
-			if err := mustBeFolders(cmd.Context(), args); err != nil {
-				return err
-			}
 			return runStage(a, cmd, s.Run, printRelease)
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -201,29 +200,14 @@ func mayWriteFile(a *app) error {
 	return param.Fault("out", a.out, "is there already: nothing is overwritten")
 }
 
-// mayHold refuses a path for a new file if its folder does not exist or is not writable by this
-// user.
+// mayHold refuses a path for a new file if its folder does not exist.
 func mayHold(name, path string) error {
 	dir := store.Dir(path)
-	refused := func(rule string) error {
-		return &param.Error{Param: name, Value: path, Rule: rule}
-	}
 	err := store.CheckFolder(context.Background(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return refused("is in a folder that does not exist: make it first, by mkdir -p " + shellWord(dir))
+		return param.Fault(name, path, "is in a folder that does not exist: make it first, by mkdir -p %s", shellWord(dir))
 	}
-	if err != nil || store.Shared(dir) {
-		return err
-	}
-	probe, err := os.CreateTemp(strings.TrimPrefix(dir, "file://"), ".minsep-probe-*")
-	if errors.Is(err, fs.ErrPermission) {
-		return refused("is in a folder in which this user may not write: name another one")
-	}
-	if err != nil {
-		return nil // the write itself reports the fault
-	}
-	probe.Close()
-	return os.Remove(probe.Name())
+	return err
 }
 
 func writeStrategy(path string, s *mechanism.Strategy) error {

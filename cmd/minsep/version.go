@@ -6,28 +6,13 @@ import (
 	"minsep/internal/manifest"
 )
 
-// versionText returns the version that files and certificates record, and the commit if the program
-// was built in a repository. Only --version prints the commit: files must not depend on it.
+// versionText returns the version that files and certificates record, and in brackets Go's version
+// of a module that was built in a repository, with the commit. Only --version prints the latter:
+// files must not depend on it.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return manifest.Version
 	}
-	return versionOf(info)
-}
-
-func versionOf(info *debug.BuildInfo) string {
-	commit, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ", with changes"
-		}
-	}
-	if commit == "" {
-		return manifest.Version
-	}
-	return manifest.Version + " (commit " + commit + changed + ")"
+	return manifest.Version + " (" + info.Main.Version + ")"
 }

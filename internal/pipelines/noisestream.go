@@ -101,7 +101,6 @@ func (n NoiseStream) Validate() error {
 // Run writes the stream to out, with the bytes of the steps from in. It takes no lock: other hosts
 // read the same directory.
 func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (NoiseStreamHead, error) {
-	dry := o.DryRun
 	o.DryRun = true // takes no lock
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true})
 	if err != nil {
@@ -116,7 +115,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err != nil {
 		return head, err
 	}
-	if err := w.here.Agree(); err != nil || dry {
+	if err := w.here.Agree(); err != nil {
 		return head, err
 	}
 	s, err := recipe.Generator(recipe.Key(w.root, recipe.RunID), head.First, head.End)

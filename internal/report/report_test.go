@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -64,7 +63,7 @@ var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size",
-		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "Examples of an owner", "How it was verified", "Assumed: ", "600 (60 %)"} {
+		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "How it was verified", "Assumed: ", "600 (60 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -308,24 +307,5 @@ func TestWorkload(t *testing.T) {
 	}
 	if got := (&Run{}).workload(); !reflect.DeepEqual(got, mechanism.Params{}) {
 		t.Errorf("without a plan: %+v", got)
-	}
-}
-
-// TestBins counts every owner once, and gives the fullest bin the longest bar.
-func TestBins(t *testing.T) {
-	h := ownergraph.Histogram{
-		{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8},
-		{Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128},
-	}
-	got := givenAndKept("", "owners", h, h[:4])
-	var cells []string
-	for _, r := range got.Rows {
-		cells = append(cells, strings.Join(r.Cells, " "))
-	}
-	if want := []string{"0 1 1", "1 2 2", "2 4 4", "3–4 24 8", "5–8 96 0", "9–16 128 0"}; !slices.Equal(cells, want) {
-		t.Error(cells)
-	}
-	if bar := got.Rows[3].Bar; bar != 8./128 {
-		t.Errorf("a bar of %g", bar)
 	}
 }

@@ -2,11 +2,7 @@ package report
 
 import (
 	"fmt"
-	"math/bits"
-	"slices"
-	"strconv"
 
-	"minsep/internal/ownergraph"
 	"minsep/internal/planner"
 	"minsep/internal/words"
 	"minsep/mechanism"
@@ -87,14 +83,7 @@ func bounds(r *Run) *section {
 	if b == nil {
 		return nil
 	}
-	s := &section{
-		ID:    "bound",
-		Title: "What the bound kept and lost",
-		Tables: []table{
-			givenAndKept("Examples of an owner", "owners", b.GivenPerOwner, b.KeptPerOwner),
-			givenAndKept("Owners of an example", "examples", b.GivenOwners, b.KeptOwners),
-		},
-	}
+	s := &section{ID: "bound", Title: "What the bound kept and lost"}
 	share := func(part, whole int64) string {
 		if whole == 0 {
 			return words.Grouped(part)
@@ -127,44 +116,4 @@ func bounds(r *Run) *section {
 		)
 	}
 	return s
-}
-
-// givenAndKept is a table of two histograms, in bins that double: 0, 1, 2, 3–4, 5–8, … A bar is the
-// kept share of what was given to the fullest bin.
-func givenAndKept(title, of string, given, kept ownergraph.Histogram) table {
-	t := table{Title: title, Columns: []string{"number", of + ", given", of + ", kept"}}
-	before, after := binned(given), binned(kept)
-	size := max(len(before), len(after))
-	before = append(before, make([]int64, size-len(before))...)
-	after = append(after, make([]int64, size-len(after))...)
-	if size == 0 {
-		return t
-	}
-	most := max(slices.Max(before), slices.Max(after), 1)
-	for k := range size {
-		name := strconv.Itoa(k)
-		if k > 2 {
-			name = fmt.Sprintf("%d–%d", 1<<(k-2)+1, 1<<(k-1))
-		}
-		t.Rows = append(t.Rows, row{
-			Cells: []string{name, words.Grouped(before[k]), words.Grouped(after[k])},
-			Bar:   float64(after[k]) / float64(most),
-		})
-	}
-	return t
-}
-
-// binned sums a histogram into bins that double: 0, 1, 2, 3–4, 5–8, …
-func binned(h ownergraph.Histogram) (counts []int64) {
-	for _, b := range h {
-		at := 0
-		if b.Value > 0 {
-			at = 1 + bits.Len64(uint64(b.Value-1))
-		}
-		for len(counts) <= at {
-			counts = append(counts, 0)
-		}
-		counts[at] += b.Count
-	}
-	return counts
 }

@@ -37,13 +37,6 @@ func (f localFile) ReadAt(b []byte, at int64) (int, error) {
 func (f localFile) Size() int64     { return f.size }
 func (f localFile) Version() string { return "" }
 
-// A local file of at least hollowSize bytes is refused if less than 1/hollowShare of its size is
-// stored. No file system compresses real data that much.
-const (
-	hollowSize  = 1 << 30
-	hollowShare = 1 << 12
-)
-
 // Open opens a regular file or a link to one. It never blocks, as opening a pipe would.
 func (local) Open(ctx context.Context, name string) (File, error) {
 	f, err := os.OpenFile(localPath(name), os.O_RDONLY|nonBlocking, 0)
@@ -55,8 +48,6 @@ func (local) Open(ctx context.Context, name string) (File, error) {
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = fault("open", name, ErrNotRegular)
-	case info.Size() >= hollowSize && stored(info) < info.Size()/hollowShare:
-		err = fault("open", name, ErrHollow)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -35,10 +35,6 @@ var ErrChanged = errors.New("the object was replaced meanwhile")
 // ErrNotRegular means that a local name is a folder, a pipe, a device or the like.
 var ErrNotRegular = errors.New("is not a regular file")
 
-// ErrHollow means that a local file is large but almost nothing of it is stored. Reading it would
-// take long, for zeros only.
-var ErrHollow = errors.New("is a sparse file: hardly any of its size is stored")
-
 // File is an open file. Concurrent reads are safe.
 type File interface {
 	io.ReaderAt

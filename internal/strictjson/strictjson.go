@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -85,30 +84,13 @@ func decode(r io.Reader, v any) error {
 // Loose is [json.Unmarshal] with an error that names no Go types.
 func Loose(b []byte, v any) error { return worded(json.Unmarshal(b, v)) }
 
-// worded rewrites a type error in words: the field, the type that it must have, and the type found.
+// worded rewrites a type error in words: the field, and the type that it must have.
 func worded(err error) error {
 	bad, is := err.(*json.UnmarshalTypeError)
 	if !is {
 		return err
 	}
-	return errors.New(
-		strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", and is " + found(bad.Value)),
-	)
-}
-
-// found puts the Value of a [json.UnmarshalTypeError] into words.
-func found(value string) string {
-	switch kind, _, _ := strings.Cut(value, " "); kind {
-	case "bool":
-		return "true or false"
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "string", "number":
-		return "a " + value
-	}
-	return value
+	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type)))
 }
 
 // mostNames is the largest number of fields in an object, far above any that minsep writes. It
@@ -170,9 +152,6 @@ func Unambiguous(b []byte) error {
 	}
 }
 
-// mostFaults is the number of faults after which [Decode] looks for no more.
-const mostFaults = 50
-
 // Fault is a fault of a field, or of the whole text.
 type Fault struct {
 	Field string // path of the field, with dots; "" for the whole text
@@ -191,7 +170,7 @@ const (
 	UnknownField = "unknown field"
 )
 
-// Decode decodes JSON into v, a pointer to a struct, and returns every fault, up to some fifty. Fields without a
+// Decode decodes JSON into v, a pointer to a struct, and returns every fault. Fields without a
 // fault are set even if others have one.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
@@ -259,7 +238,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	}
 	if t.Kind() != reflect.Struct {
 		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" || hasNull(b) {
-			*faults = append(*faults, Fault{path, rule(b, t), short(b)})
+			*faults = append(*faults, Fault{path, "must be " + described(t), short(b)})
 			return none
 		}
 		return b
@@ -273,10 +252,6 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	values := map[string]json.RawMessage{}
 	seen := map[string]bool{}
 	for d.More() {
-		if len(*faults) >= mostFaults {
-			*faults = append(*faults, Fault{Field: path, Rule: "the fields after these were not looked at"})
-			return none
-		}
 		token, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
@@ -346,31 +321,6 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// rule returns the rule that JSON of a wrong type breaks. It says of a number that it is out of
-// range, and of a whole one that it must be written in digits only.
-func rule(b []byte, t reflect.Type) string {
-	var number json.Number
-	plain := "must be " + described(t)
-	if b[0] == '"' || json.Unmarshal(b, &number) != nil || number == "" {
-		return plain
-	}
-	x, err := number.Float64()
-	switch t.Kind() {
-	case reflect.Float64:
-		if err != nil {
-			return "is beyond the numbers that can be held"
-		}
-	case reflect.Int, reflect.Int64, reflect.Uint64:
-		switch {
-		case err != nil || math.Abs(x) >= 1<<63:
-			return "is beyond the whole numbers that can be held"
-		case x == math.Trunc(x) && (x >= 0 || t.Kind() != reflect.Uint64):
-			return plain + ", in digits only"
-		}
-	}
-	return plain
-}
-
 // short returns JSON that is short enough for a message; "" if it is not.
 func short(b []byte) string {
 	if len(b) > 40 || bytes.ContainsAny(b, "\n\r\t") {
@@ -392,9 +342,9 @@ func described(t reflect.Type) string {
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return "a whole number"
+		return "a whole number in digits"
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "a whole number that is not negative"
+		return "a whole number in digits, at least 0"
 	case reflect.String:
 		return "a string"
 	case reflect.Struct, reflect.Map:

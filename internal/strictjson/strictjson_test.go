@@ -55,20 +55,20 @@ func TestRules(t *testing.T) {
 		Group    inner     `json:"group"`
 	}
 	for in, want := range map[string]string{
-		`{"whole": 1e30}`:                "whole 1e30: is beyond the whole numbers that can be held",
-		`{"whole": 9223372036854775808}`: "whole 9223372036854775808: is beyond the whole numbers that can be held",
-		`{"size": 1e999}`:                "size 1e999: is beyond the whole numbers that can be held",
-		`{"size": 1e3}`:                  "size 1e3: must be a whole number, in digits only",
-		`{"size": 8.5}`:                  "size 8.5: must be a whole number",
-		`{"size": "8"}`:                  `size "8": must be a whole number`,
-		`{"size": null}`:                 "size null: must be a whole number",
-		`{"positive": -1}`:               "positive -1: must be a whole number that is not negative",
-		`{"positive": 1e20}`:             "positive 1e20: is beyond the whole numbers that can be held",
-		`{"real": 1e400}`:                "real 1e400: is beyond the numbers that can be held",
+		`{"whole": 1e30}`:                "whole 1e30: must be a whole number in digits",
+		`{"whole": 9223372036854775808}`: "whole 9223372036854775808: must be a whole number in digits",
+		`{"size": 1e999}`:                "size 1e999: must be a whole number in digits",
+		`{"size": 1e3}`:                  "size 1e3: must be a whole number in digits",
+		`{"size": 8.5}`:                  "size 8.5: must be a whole number in digits",
+		`{"size": "8"}`:                  `size "8": must be a whole number in digits`,
+		`{"size": null}`:                 "size null: must be a whole number in digits",
+		`{"positive": -1}`:               "positive -1: must be a whole number in digits, at least 0",
+		`{"positive": 1e20}`:             "positive 1e20: must be a whole number in digits, at least 0",
+		`{"real": 1e400}`:                "real 1e400: must be a number",
 		`{"real": true}`:                 "real true: must be a number",
 		`{"list": [1, null]}`:            `list [1, null]: must be a list, each of which is a number`,
 		`{"list": [1, "a"]}`:             `list [1, "a"]: must be a list, each of which is a number`,
-		`{"whole": "` + strings.Repeat("x", 99) + `"}`: "whole: must be a whole number",
+		`{"whole": "` + strings.Repeat("x", 99) + `"}`: "whole: must be a whole number in digits",
 	} {
 		var got []string
 		for _, f := range Decode([]byte(strings.Replace(in, "}", `, "group": {"needed": 1}}`, 1)), new(numbers)) {
@@ -102,7 +102,7 @@ func TestDecode(t *testing.T) {
 		`{"group": {"needed": 1}, "optional": {}}`:                               {"optional.needed: is missing"},
 		`{"group": {"needed": 1, "size": 0}}`:                                    {"group.size: must not be 0: leave it out for the default"},
 		`{"group": {"needed": 1, "size": -0.0e5}}`:                               {"group.size: must not be 0: leave it out for the default"},
-		`{"group": {"needed": 1, "size": 1.5}}`:                                  {"group.size 1.5: must be a whole number"},
+		`{"group": {"needed": 1, "size": 1.5}}`:                                  {"group.size 1.5: must be a whole number in digits"},
 		`{"group": {"needed": null}}`:                                            {"group.needed null: must be a number"},
 		`{"group": {"needed": 1}, "": [], "hidden": [], "Named": "x", "a.b": 1}`: {`"": unknown field`, "hidden: unknown field", "Named: unknown field", `"a.b": unknown field`},
 		`{"group": {"needed": 1, "Needed": 2}, "group": {}}`:                     {"group.Needed: unknown field", "group: given twice"},

@@ -36,9 +36,6 @@ type Phase struct {
 	Limit time.Time
 }
 
-// Tables is the name of the phase in which tables are computed.
-const Tables = "tables"
-
 // Enter begins a phase of a stage, or updates it if its text is the current one. unit, done and
 // expected describe work that has no counter.
 func Enter(text, unit string, done, expected int64) {
