@@ -152,6 +152,9 @@ func Unambiguous(b []byte) error {
 	}
 }
 
+// mostFaults is the number of faults after which [Decode] looks for no more.
+const mostFaults = 50
+
 // Fault is a fault of a field, or of the whole text.
 type Fault struct {
 	Field string // path of the field, with dots; "" for the whole text
@@ -170,7 +173,7 @@ const (
 	UnknownField = "unknown field"
 )
 
-// Decode decodes JSON into v, a pointer to a struct, and returns every fault. Fields without a
+// Decode decodes JSON into v, a pointer to a struct, and returns every fault, up to some fifty. Fields without a
 // fault are set even if others have one.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
@@ -252,6 +255,10 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	values := map[string]json.RawMessage{}
 	seen := map[string]bool{}
 	for d.More() {
+		if len(*faults) >= mostFaults {
+			*faults = append(*faults, Fault{Field: path, Rule: "the fields after these were not looked at"})
+			return none
+		}
 		token, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
