@@ -243,7 +243,7 @@ func TestWorded(t *testing.T) {
 		`{"steps": 1.5}`:         "steps must be a whole number in digits",
 		`{"share": true}`:        "share must be a number",
 		`{"name": {}}`:           "name must be a string",
-		`{"in": {"many": 3}}`:    "in.many must be a list, each of which is a whole number",
+		`{"in": {"many": 3}}`:    "in.many must be a list, each of which is a whole number in digits",
 		`{"in": {"many": [""]}}`: "in.many must be a whole number in digits",
 	} {
 		for name, f := range map[string]func([]byte, any) error{"Loose": Loose, "Unmarshal": Unmarshal} {
