@@ -167,11 +167,11 @@ func (p people) WithGroup(string) slog.Handler { return p }
 
 // say shows a message to the user: one prefix, further lines indented.
 func (op *operation) say(text string) {
-	fmt.Fprintln(op.stderr, "minsep: "+strings.ReplaceAll(op.asGiven(text), "\n", "\n  "))
+	fmt.Fprintln(op.stderr, "minsep: "+strings.ReplaceAll(text, "\n", "\n  "))
 }
 
-// asGiven returns text with paths below the current folder as the user gave them. Workers, which may
-// run in another folder, get absolute paths, and name these in their errors.
+// asGiven returns the text of an error with paths below the current folder as the user gave them.
+// Workers, which may run in another folder, get absolute paths, and name these in their errors.
 func (op *operation) asGiven(text string) string {
 	here, err := os.Getwd()
 	if err != nil || slices.ContainsFunc(op.args, func(arg string) bool { return strings.Contains(arg, here) }) {

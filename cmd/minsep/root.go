@@ -119,7 +119,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if cmd == root { // which has no task that can fail
 		err = usageError{err}
 	}
-	text := message(cmd, err)
+	text := a.asGiven(message(cmd, err))
 	if help := advice(err); help != "" {
 		text += "\n" + help
 	}
@@ -147,7 +147,7 @@ type failure struct {
 // printError prints an error as JSON, on the last line of standard error. Standard output has the
 // result, if there is one.
 func (a *app) printError(text string, code int) {
-	json.NewEncoder(a.stderr).Encode(failure{strings.Split(a.asGiven(text), "\n"), code})
+	json.NewEncoder(a.stderr).Encode(failure{strings.Split(text, "\n"), code})
 }
 
 // usersErrors are those that the user can mend by other words, paths or data. Missing files and
