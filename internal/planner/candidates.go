@@ -302,7 +302,7 @@ func lawPart(ctx context.Context, p *part) error {
 	if _, err := p.evaluate(ctx, p.with(sampling.LawScheme, 0), p.workload(mechanism.KindIdentity)); err != nil {
 		return err
 	}
-	high := min(p.Law.Separation(), p.bandsLimit())
+	high := min(p.Law.Separation(), p.mostBands())
 	for _, kind := range []string{mechanism.KindBandedToeplitz, mechanism.KindBSR} {
 		if _, err := p.climb(ctx, p.start(high), 2, high, func(bands int) (sampling.Params, mechanism.Params) {
 			return p.with(sampling.LawScheme, 0), p.banded(kind, bands, 0)

@@ -220,7 +220,7 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*calibration.Worker, error
 	}
 	c.Unlock()
 	e.once.Do(func() {
-		progress.Enter(progress.Tables, "", 0, 0)
+		progress.Enter("computing tables", "", 0, 0)
 		e.worker, e.err = calibration.NewWorker(p, t.candidate, t.trial)
 	})
 	return e.worker, e.err
