@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ import (
 )
 
 // dryDataflow are Beam's own flags for a job that is translated and not sent.
-var dryDataflow = []string{"--runner=dataflow", "--dry_run", "--project=p", "--region=r", "--staging_location=gs://bucket/staging", "--log-level=info", "--log-format=json"}
+var dryDataflow = []string{"--runner=dataflow", "--dry_run", "--project=p", "--region=r", "--staging_location=gs://bucket/staging", "--log-level=info"}
 
 // Every pipeline can be translated for Dataflow without credentials or network. The graph, which
 // the service stores and shows, has readable names, and neither a key nor an id in it.
@@ -120,15 +121,17 @@ func translated(t *testing.T, logs []byte) *pipepb.Pipeline {
 	var model *pipepb.Pipeline
 	job := false
 	for line := range bytes.Lines(logs) {
-		var entry struct{ Msg string }
-		if err := json.Unmarshal(line, &entry); err != nil {
-			t.Fatalf("not JSON: %q", line)
+		_, rest, _ := strings.Cut(string(line), " msg=")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil { // a message of one word
+			continue
 		}
-		if strings.HasPrefix(entry.Msg, "components:") {
+		message := must.Get(strconv.Unquote(quoted))(t)
+		if strings.HasPrefix(message, "components:") {
 			model = new(pipepb.Pipeline)
-			must.Do(t, prototext.Unmarshal([]byte(entry.Msg), model))
+			must.Do(t, prototext.Unmarshal([]byte(message), model))
 		}
-		job = job || strings.Contains(entry.Msg, `"type": "JOB_TYPE_BATCH"`)
+		job = job || strings.Contains(message, `"type": "JOB_TYPE_BATCH"`)
 	}
 	if model == nil || !job {
 		t.Fatalf("no graph or no job in the logs: %.2000s", logs)

@@ -31,7 +31,6 @@ var streamFlags = []string{
 	"dtype",
 	"key",
 	"out",
-	"timeout",
 	"work-dir",
 }
 

@@ -1,4 +1,4 @@
-"""Trainings of one model on meshes of CPU devices, one after the other: mesh.py CASES, JSON of a list of `train`'s arguments, from test_mesh."""
+"""Trainings of one model on meshes of CPU devices: mesh.py CASES, JSON of a list of `train`'s arguments."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ class Torch(runs.Case):
 
     @runs.needs("torch")
     def test_gradients_of_another_batch(self):
-        """A batch that a loop leaves out, as an empty one, or cuts, is refused before the step is taken; gradients are for one step."""
+        """A batch that a loop leaves out or cuts is refused before the step is taken; gradients are for one step."""
         import torch
 
         import minsep.torch as ours

@@ -25,6 +25,6 @@
 // # The fitted line
 //
 // A divergence falls with σ nearly as a Gaussian mechanism's falls with a power of σ near 1, the
-// slope. On the [Scale] of a Gaussian mechanism at the same ε and δ its logarithm is a straight line
+// slope. On the scale of a Gaussian mechanism at the same ε and δ its logarithm is a straight line
 // of ln σ.
 package calibration
