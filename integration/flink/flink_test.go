@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -181,10 +182,12 @@ func (b *bench) outcome(stdout, log string, folders ...string) outcome {
 	o := outcome{stdout, make(map[string]string), make(map[string]int64)}
 	for line := range strings.Lines(log) {
 		_, entry, _ := strings.Cut(line, " msg=counter ")
-		var name string
-		var total int64
-		if n, _ := fmt.Sscanf(entry, "name=%q total=%d", &name, &total); n == 2 {
-			o.Counters[name] += total
+		name, total, _ := strings.Cut(strings.TrimPrefix(entry, "name="), " total=")
+		if words, err := strconv.Unquote(name); err == nil { // a name of one word has no quotes
+			name = words
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(total), 10, 64); err == nil {
+			o.Counters[name] += n
 		}
 	}
 	for _, folder := range folders {
