@@ -70,11 +70,10 @@ def private(
 
 
 def scale_by_step_noise(rate: Any, run: Run) -> Any:
-    """A learning rate, or a schedule of learning rates, times `run.step_noise`.
+    """A learning rate, or a schedule of rates, times `run.step_noise`.
 
-    It is for Adam with a learning rate that was found with DP-SGD's noise (docs/python.md), and not
-    for SGD. rate is a number, or a function of the step, as in optax; the result is of the same
-    kind.
+    It is for Adam with a rate that was found with DP-SGD's noise (docs/python.md), not for SGD. rate
+    is a number, or a function of the step, as in optax; so is the result.
     """
     ratio = need_run(run, "scale_by_step_noise(rate, run)").step_noise
     if callable(rate):
@@ -90,7 +89,7 @@ class Steps:
     unless source is in the order of the table. A record is a dict: rows, shape [n], padded as `pad`
     does, with -1; examples, source[row] stacked as trees (row 0 in place of padding); step; and,
     where owners are sampled, owners, shape [n], with -1. Grain's state of an iterator over it is
-    {'next_index': t}: it resumes at a step without replaying others. With worker processes it has
+    {'next_index': t}: it resumes at any step. With worker processes it has
     the next step of each.
 
     guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the
