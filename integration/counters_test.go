@@ -19,7 +19,7 @@ import (
 // came out by chance, such as participations or batch sizes, is not counted. A new name needs a
 // reason why it is public, and a line in docs/operation.md.
 var publicCounters = []string{
-	"edges read", "edges sorted", "examples decided", "examples sampled", "examples without owners left out",
+	"edges held", "edges read", "examples decided", "examples sampled", "examples without owners left out",
 	"graph bytes read", "noise files written", "rows read", "rows written", "samples",
 }
 

@@ -134,7 +134,7 @@ func runStages(ctx context.Context, root string) error {
 	if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out, Shards: 2}).Run(ctx, o); err != nil {
 		return err
 	}
-	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, PlanPrivacy: stages.PlanPrivacy{Epsilon: 8, Delta: 1e-3, Samples: 100_000}}.Run(ctx, o)
+	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, PlanPrivacy: stages.PlanPrivacy{Epsilon: 2, Delta: 1e-3, Samples: 100_000}}.Run(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -84,13 +84,14 @@ func decode(r io.Reader, v any) error {
 // Loose is [json.Unmarshal] with an error that names no Go types.
 func Loose(b []byte, v any) error { return worded(json.Unmarshal(b, v)) }
 
-// worded rewrites a type error in words: the field, and the type that it must have.
+// worded rewrites a type error in words: the field, the type that it must have, and what it is.
 func worded(err error) error {
 	bad, is := err.(*json.UnmarshalTypeError)
 	if !is {
 		return err
 	}
-	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type)))
+	given := strings.TrimPrefix(bad.Value, "number ")
+	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", not " + given))
 }
 
 // mostNames is the largest number of fields in an object, far above any that minsep writes. It

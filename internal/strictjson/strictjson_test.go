@@ -238,13 +238,13 @@ func TestWorded(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`"x"`:                    "must be an object",
-		`[]`:                     "must be an object",
-		`{"steps": "x"}`:         "steps must be a whole number in digits",
-		`{"steps": 1.5}`:         "steps must be a whole number in digits",
-		`{"share": true}`:        "share must be a number",
-		`{"name": {}}`:           "name must be a string",
-		`{"in": {"many": 3}}`:    "in.many must be a list, each of which is a whole number in digits",
-		`{"in": {"many": [""]}}`: "in.many must be a whole number in digits",
+		`[]`:                     "must be an object, not array",
+		`{"steps": "x"}`:         "steps must be a whole number in digits, not string",
+		`{"steps": 1.5}`:         "steps must be a whole number in digits, not 1.5",
+		`{"share": true}`:        "share must be a number, not bool",
+		`{"name": {}}`:           "name must be a string, not object",
+		`{"in": {"many": 3}}`:    "in.many must be a list, each of which is a whole number in digits, not number",
+		`{"in": {"many": [""]}}`: "in.many must be a whole number in digits, not string",
 	} {
 		for name, f := range map[string]func([]byte, any) error{"Loose": Loose, "Unmarshal": Unmarshal} {
 			if err := f([]byte(text), new(outer)); text != `"x"` && fmt.Sprint(err) != want || err == nil {
