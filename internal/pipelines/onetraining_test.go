@@ -1,11 +1,14 @@
 package pipelines_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"minsep/internal/manifest"
 	"minsep/internal/must"
@@ -45,5 +48,28 @@ func TestLockBeforeLook(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, manifest.LockName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the lock is left: %v", err)
+	}
+}
+
+// TestPlanWrittenMeanwhile: a stage that waits for the lock of minsep run does not write in the directory
+// of its plan.
+func TestPlanWrittenMeanwhile(t *testing.T) {
+	noise, o := newNoise(t)
+	o = formed(t, o.Out, o.KeyFile)
+	release := must.Get(manifest.TakeLock(o.Out))(t)
+	refused := make(chan error)
+	go func() {
+		_, err := noise.Run(t.Context(), o)
+		refused <- err
+	}()
+	// The stage has looked for the lock by then, and tries again; a stage that is slower sees the plan too.
+	time.Sleep(100 * time.Millisecond)
+	run := must.Get(manifest.ReadRun(t.Context(), o.Out))(t)
+	planned := run
+	planned.Plan = &manifest.RunPlan{SHA256: sha256.Sum256([]byte("{}")), Plan: json.RawMessage("{}")}
+	must.Do(t, manifest.WriteRun(o.Out, planned, &run))
+	release()
+	if err := <-refused; err == nil || !strings.Contains(err.Error(), "has a plan") {
+		t.Errorf("a stage in the directory of a plan: %v", err)
 	}
 }

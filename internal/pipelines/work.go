@@ -57,13 +57,15 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	}
 	w := &work{set: o, jobs: o.engine(), path: o.Out, end: func() {}}
 	if !o.DryRun {
-		if run, err := manifest.ReadRun(ctx, o.Out); err == nil && run.Plan != nil && !o.Held && !b.besides {
-			return nil, param.Fault("out", o.Out, "has a plan, whose stages are made by minsep run only: give another --out")
-		}
 		// After the faults, so that a command with a fault leaves no directory behind, and before the
 		// look, so that nothing changes under it.
 		if err := w.lock(); err != nil {
 			return nil, err
+		}
+		// Under the lock, which a command that writes the plan may have held until now.
+		if run, err := manifest.ReadRun(ctx, o.Out); err == nil && run.Plan != nil && !o.Held && !b.besides {
+			w.end()
+			return nil, param.Fault("out", o.Out, "has a plan, whose stages are made by minsep run only: give another --out")
 		}
 	}
 	if err := w.look(ctx, b); err != nil {
