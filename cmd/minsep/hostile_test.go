@@ -92,7 +92,7 @@ func TestHostileDirectory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	if os.Getenv("MINSEP_HOSTILE") != "all" {
 		rng.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
-		cases = sampleOfKinds(cases, 110)
+		cases = sampleOfKinds(cases, 60)
 	}
 	for i, c := range cases {
 		h.try(c, i)

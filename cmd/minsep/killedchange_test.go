@@ -155,7 +155,7 @@ func (p killedPlace) killed(line string) (kills int) {
 	changes := killtest.Changes(p.t, p.command(line))
 	want := hashes(p.t, p.dir)
 	for n, change := range changes {
-		if !stattest.Long() && n%50 != 0 && !telling.MatchString(change) {
+		if !stattest.Long() && n%100 != 0 && !telling.MatchString(change) {
 			continue
 		}
 		p.copy(p.kept, p.dir)
