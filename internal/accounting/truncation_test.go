@@ -37,7 +37,7 @@ func TestTruncatedMechanisms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
 	rules := map[TruncationRule]int{}
 	wrong, proven := map[string]int{}, map[string]int{}
-	number := []int{2500, 700, 60, 4}
+	number := []int{900, 250, 20, 1}
 	if testing.Short() {
 		number = []int{300, 60, 3, 0}
 	}
