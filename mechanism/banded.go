@@ -36,9 +36,7 @@ func init() {
 // optimalBanded returns the banded strategy with columns of norm one of least mean loss
 // (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. With several
 // participations bands may not exceed MinSep, so that the sensitivity is √k for equal column norms
-// (F2). An evaluation with gradient takes O(n·bands²) for the recursion of momentum and learning
-// rates, by the noise's covariance, and O(n²·bands) for workloads from files, which are refused
-// with ErrTooLarge where that is too much.
+// (F2). An evaluation with gradient takes O(n·bands²), by the noise's covariance.
 func optimalBanded(ctx context.Context, p Problem, bands int) (*Strategy, error) {
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
@@ -51,9 +49,6 @@ func optimalBanded(ctx context.Context, p Problem, bands int) (*Strategy, error)
 		"must be at most min-sep with several participations",
 	)
 	if err := check.Err(); err != nil {
-		return nil, err
-	}
-	if err := p.Workload.checkRowWork(bands); err != nil {
 		return nil, err
 	}
 	start, err := optimalToeplitz(ctx, Problem{Workload: p.Workload.toeplitzNear()}, bands)
@@ -87,7 +82,7 @@ func optimalBanded(ctx context.Context, p Problem, bands int) (*Strategy, error)
 // bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for
 // every column its entries below the diagonal over the diagonal.
 type bandedObjective struct {
-	errors rowErrors
+	errors *bandedCovariance
 	n, m   int       // steps, and bands-1 but at least 1
 	rows   []float64 // of errors
 	bands  int
@@ -98,7 +93,7 @@ type bandedObjective struct {
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
 	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, grad: make([]float64, n*(m+1))}
-	o.errors = newRowErrors(a, o.rows)
+	o.errors = &bandedCovariance{a: a, n: n, m: m, rows: o.rows, tape: new(covarianceTape)}
 	return o
 }
 

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"minsep/internal/param"
@@ -111,47 +112,25 @@ func newDual(a *Workload, b int) *dual {
 	return d
 }
 
-// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ. For a recursive workload, A⁻¹ maps the model s to the inputs,
-// x_i = v_i - β v_{i-1} + pull·s_{i-1} with v_i = (s_i - keep_i s_{i-1})/η_i, and has at most three
-// bands. For any other workload it is computed by substitution.
+// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ. A⁻¹ maps the model s to the inputs, x_i = v_i - β
+// v_{i-1} + pull·s_{i-1} with v_i = (s_i - keep_i s_{i-1})/η_i, and has at most three bands.
 func (a *Workload) inverseGram() *mat.SymBandDense {
 	n := a.Steps
 	rows := make([][]float64, n) // row i of A⁻¹ backwards from the diagonal
 	reach := min(n-1, 2)
-	if a.isRecursive() {
-		if a.Momentum == 0 {
-			reach = min(n-1, 1)
-		}
-		for i := range rows {
-			rows[i] = make([]float64, min(reach, i)+1)
-			eta := 1 / a.rate(i)
-			rows[i][0] = eta
-			if i > 0 {
-				before := a.Momentum / a.rate(i-1)
-				rows[i][1] = -eta*a.keep(i) - before + a.pull()
-				if a.Momentum != 0 && i > 1 {
-					rows[i][2] = before * a.keep(i-1)
-				}
+	if a.Momentum == 0 {
+		reach = min(n-1, 1)
+	}
+	for i := range rows {
+		rows[i] = make([]float64, min(reach, i)+1)
+		eta := 1 / a.rate(i)
+		rows[i][0] = eta
+		if i > 0 {
+			before := a.Momentum / a.rate(i-1)
+			rows[i][1] = -eta*a.keep(i) - before + a.pull()
+			if a.Momentum != 0 && i > 1 {
+				rows[i][2] = before * a.keep(i-1)
 			}
-		}
-	} else {
-		reach = n - 1
-		for j := range n { // column by column: A x = e_j
-			x := make([]float64, n)
-			for i := j; i < n; i++ {
-				row := a.Row(nil, i)
-				if i == j {
-					x[i] = 1
-				}
-				for t := j; t < i; t++ {
-					x[i] -= row[t] * x[t]
-				}
-				x[i] /= row[i]
-				rows[i] = append(rows[i], x[i])
-			}
-		}
-		for _, r := range rows {
-			slices.Reverse(r)
 		}
 	}
 	m := mat.NewSymBandDense(n, reach, nil)
@@ -170,12 +149,8 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 // gramBounds returns bounds of the eigenvalues of M: the largest absolute row sum of M⁻¹, and the trace
 // of M, which is the sum of the squares of A.
 func (a *Workload) gramBounds(minv *mat.SymBandDense) (low, high float64) {
-	var row []float64
-	for i := range a.Steps {
-		row = a.Row(row, i)
-		high += square(row)
-	}
-	return 1 / mat.Norm(minv, math.Inf(1)), high
+	rows := newBandedCovariance(Identity(a.Steps), a).forward()
+	return 1 / mat.Norm(minv, math.Inf(1)), floats.Sum(rows)
 }
 
 // class has U_s, its square root, and the range of its eigenvalues.
@@ -317,17 +292,8 @@ func optimalDense(ctx context.Context, p Problem, limit float64) (s *Strategy, g
 		schema.Phases,
 		"must be set for a dense strategy with several participations",
 	)
-	var row []float64
-	for i := range n {
-		row = p.Workload.Row(row, i)
-		if !(math.Abs(row[i]) > 0) {
-			name, given := "workload diagonal", fmt.Sprintf("of %v at step %d", row[i], i)
-			if p.Workload.LearningRates != nil {
-				name, given = "schedule", fmt.Sprintf("with the rate %v at step %d", row[i], i)
-			}
-			check.Require(false, name, given, "must have rates above 0 for a dense strategy, and no 0 on the diagonal")
-			break
-		}
+	if i := slices.Index(p.Workload.LearningRates, 0); i >= 0 {
+		check.Require(false, "schedule", fmt.Sprintf("with the rate 0 at step %d", i), "must have rates above 0 for a dense strategy")
 	}
 	if err := check.Err(); err != nil {
 		return nil, 0, err

@@ -42,11 +42,6 @@ func TestOptimalDenseGolden(t *testing.T) {
 func TestOptimalDenseWorkloads(t *testing.T) {
 	for _, c := range []struct{ n, b int }{{30, 10}, {31, 10}, {24, 4}, {13, 3}, {20, 1}, {9, 9}, {40, 19}} {
 		for w, a := range workloads(c.n) {
-			if a.Matrix != nil { // with a regular diagonal
-				for i, row := range a.Matrix {
-					row[i] = 2
-				}
-			}
 			if a.LearningRates != nil { // which must not be 0
 				a.LearningRates[0] += .1
 			}
@@ -65,7 +60,7 @@ func TestOptimalDenseWorkloads(t *testing.T) {
 			if math.Abs(sensitivity.Value-1) > 1e-9 {
 				t.Errorf("n %d, b %d, workload %d: sensitivity %+v, want 1", c.n, c.b, w, sensitivity)
 			}
-			if c.b == c.n && a.IsToeplitz() && a.Matrix == nil {
+			if c.b == c.n && a.IsToeplitz() {
 				toeplitz := must.Get(mechanism.Problem{Workload: a}.Make(t.Context(), mechanism.KindBandedToeplitz, c.n))(t)
 				if best, loss := must.Get(p.Loss(toeplitz))(t), must.Get(p.Loss(s))(t); best < loss {
 					t.Errorf("workload %d: Toeplitz loss %v below the dense optimum %v", w, best, loss)
@@ -81,7 +76,6 @@ func TestOptimalDenseRefuses(t *testing.T) {
 		{Workload: a, Objective: mechanism.MaxError},
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2}},
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2, MaxParticipations: 3, Phases: true}},
-		{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 0}}}},
 		{Workload: &mechanism.Workload{Steps: 8, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, 8, 2)}},
 	} {
 		if _, _, err := mechanism.OptimalDense(t.Context(), p, 1e-5); err == nil {

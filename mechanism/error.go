@@ -34,9 +34,8 @@ func newError(variance []float64) Error {
 // Toeplitz strategies with Toeplitz workloads take O(n·bands) (arXiv 2405.15913, Proposition 3.1),
 // and BLT O(n·buffers). With momentum and learning rates, banded strategies take O(n·bands²) and
 // inverse-banded ones O(n·bands), normalised or not: the covariance of the noise's last bands-1
-// rows is carried from step to step. Every other case takes A C⁻¹ column by column: O(n²) for Toeplitz strategies
-// and O(n²·bands) for others, and O(n³) for a workload of a matrix. No case takes more than
-// O(n·bands) memory.
+// rows is carried from step to step. Every other case takes A C⁻¹ column by column: O(n²) for Toeplitz
+// strategies and O(n²·bands) for others. No case takes more than O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
 		return Error{}, param.Fault("workload steps", a.Steps, "must be the strategy's, %d", s.Steps)
@@ -45,9 +44,9 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	switch {
 	case s.IsToeplitz() && a.IsToeplitz():
 		variance = s.toeplitzVariance(a)
-	case a.isRecursive() && s.InverseToeplitz != nil:
+	case s.InverseToeplitz != nil:
 		variance = s.inverseVariance(a)
-	case a.isRecursive() && s.BLT == nil && s.Bands() <= s.Steps/4:
+	case s.BLT == nil && s.Bands() <= s.Steps/4:
 		variance = newBandedCovariance(s, a).forward()
 	default:
 		variance = s.columnVariance(a)

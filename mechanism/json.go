@@ -51,15 +51,3 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	}
 	return data, err
 }
-
-// readWorkload reads one workload from JSON, refuses fields that it does not know and validates it.
-func readWorkload(r io.Reader) (*Workload, error) {
-	a := new(Workload)
-	if err := strictjson.Read(r, a); err != nil {
-		return nil, fmt.Errorf("workload: %w", err)
-	}
-	if err := a.Validate(); err != nil {
-		return nil, err
-	}
-	return a, nil
-}

@@ -14,7 +14,7 @@ import (
 	"minsep/internal/words"
 )
 
-// Workloads that have a name. Any other name is the name of a file, which the caller reads.
+// Workloads, by the names of users.
 const (
 	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
 	TrainingWorkload = "training" // noise as the optimizer of a Training passes it on, until it is forgotten
@@ -29,9 +29,9 @@ type Params struct {
 	Steps int    `json:"steps" flag:"steps" help:"number of training steps"`                                                           // 1 to MaxSteps, or to the family's limit
 	Bands int    `json:"bands,omitempty" flag:"bands" help:"number of bands of the strategy, or of its inverse for the inverse kinds"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
-	// Workload is prefix, training or a file of a Workload. Where it is left out, it is
-	// training if anything of Training is given, and else prefix.
-	Workload string `json:"workload,omitempty" flag:"workload" help:"workload that the error is measured on: prefix, training, or a JSON file (default: training if any flag of a training is given, else prefix)"`
+	// Workload is prefix or training. Where it is left out, it is training if anything of Training
+	// is given, and else prefix.
+	Workload string `json:"workload,omitempty" flag:"workload" help:"workload that the error is measured on: prefix or training (default: training if any flag of a training is given, else prefix)"`
 	Training        // of the training workload
 
 	Objective         string `json:"objective,omitempty" flag:"objective" help:"the error to minimise: mean or max, over the steps (default mean)"`                            // mean (the default) or max
@@ -80,10 +80,10 @@ func (p Params) Validate() error {
 	if p.Stamps > 1 {
 		c.Requiref(p.Steps%p.Stamps == 0, "stamps", p.Stamps, "must divide the steps, %d", p.Steps)
 		c.Require(
-			p.WorkloadFile() == "" && p.schedule() == ConstantSchedule,
-			"workload",
-			p.workloadName(),
-			"must have a name and constant learning rates to make a stamp for",
+			p.schedule() == ConstantSchedule,
+			"schedule",
+			p.schedule(),
+			"must be constant to make a stamp for",
 		)
 	}
 	c.Require(
@@ -182,7 +182,7 @@ func (f Family) rule(p Params) string {
 	return fmt.Sprintf("must be a finite number of at least %.4g", f.lowest(p))
 }
 
-// workloadName returns the name of the workload or of its file, with the default in place.
+// workloadName returns the name of the workload, with the default in place.
 func (p Params) workloadName() string {
 	switch {
 	case p.Workload != "":
@@ -193,11 +193,8 @@ func (p Params) workloadName() string {
 	return PrefixWorkload
 }
 
-// isFile reports whether the workload comes from a file.
-func (p Params) isFile() bool { return !slices.Contains(workloads, p.workloadName()) }
-
-// MadeFor returns the workload's name or file, and its training, with defaults for p's steps in
-// place. Two Params for which it returns the same have the same workload.
+// MadeFor returns the workload's name and its training, with defaults for p's steps in place. Two
+// Params for which it returns the same have the same workload.
 func (p Params) MadeFor() (workload string, t Training) {
 	workload, t = p.workloadName(), p.Training
 	if t.Schedule == ConstantSchedule {
@@ -217,26 +214,20 @@ func (p Params) MadeFor() (workload string, t Training) {
 
 // Forgetful returns p for a model that forgets sooner than p says. It has the training workload
 // with a memory of a quarter of the steps, or of half of p's own if that is less, and at least one
-// step. ok is false for a workload from a file, since its memory is not known.
-func (p Params) Forgetful() (sooner Params, ok bool) {
-	if p.isFile() {
-		return p, false
-	}
+// step.
+func (p Params) Forgetful() (sooner Params) {
 	own := NoForgetting
 	if p.workloadName() == TrainingWorkload {
 		own = p.memory(p.Steps)
 	}
 	p.Workload = TrainingWorkload
 	p.Memory = max(1, min(Memory(p.Steps)/4, own/2))
-	return p, true
+	return p
 }
 
 // ForToeplitz returns p with the nearest Toeplitz workload: constant learning rates in place of a
-// schedule, and prefix sums in place of a file.
+// schedule.
 func (p Params) ForToeplitz() Params {
-	if p.isFile() {
-		p.Workload = PrefixWorkload
-	}
 	p.Schedule, p.WarmupSteps = "", 0
 	return p
 }
@@ -244,14 +235,11 @@ func (p Params) ForToeplitz() Params {
 // checkWorkload adds the faults of the workload, and of given fields that it does not use.
 func (p Params) checkWorkload(c *param.Checker) {
 	name := p.workloadName()
+	c.Require(slices.Contains(workloads, name), "workload", name, "must be "+strings.Join(workloads, " or "))
 	if name == TrainingWorkload {
 		c.Require(p.Momentum >= 0 && p.Momentum < 1, "momentum", p.Momentum, "must be in [0, 1)")
 		p.Training.check(p.Steps, c)
 		return
-	}
-	of := "the " + name + " workload"
-	if p.isFile() {
-		of = "a workload from a file"
 	}
 	if p.Schedule == ConstantSchedule {
 		p.Schedule = ""
@@ -261,45 +249,35 @@ func (p Params) checkWorkload(c *param.Checker) {
 			value.IsZero(),
 			field.Tag.Get("flag"),
 			value.Interface(),
-			"is for the %s workload, not for %s", TrainingWorkload, of,
+			"is for the %s workload, not for the %s workload", TrainingWorkload, name,
 		)
 	}
 }
 
-// WorkloadFile returns the name of the file of the workload, or of the schedule of its learning
-// rates, or "" if there is none.
-func (p Params) WorkloadFile() string {
-	switch {
-	case p.isFile():
-		return p.Workload
-	case !p.hasNamedSchedule():
-		return p.Schedule
+// ScheduleFile returns the name of the file of the learning rates, or "" if the schedule has a name.
+func (p Params) ScheduleFile() string {
+	if p.hasNamedSchedule() {
+		return ""
 	}
-	return ""
+	return p.Schedule
 }
 
-// ReadWorkload reads the workload for [Params.Problem] from the file that [Params.WorkloadFile]
-// names: a workload, or the learning rates of a schedule, which are a list of numbers.
-func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
-	if p.isFile() {
-		return readWorkload(r)
-	}
-	var rates []float64
+// ReadRates reads the learning rates of a schedule, which are a list of numbers.
+func ReadRates(r io.Reader) (rates []float64, err error) {
 	if err := strictjson.Read(r, &rates); err != nil {
 		return nil, fmt.Errorf("learning rates: %w", err)
 	}
-	a := &Workload{Steps: len(rates), LearningRates: rates}
-	if err := a.Validate(); err != nil {
-		return nil, err
-	}
-	return a, nil
+	check := param.Checker{}
+	check.AtLeast("learning rates", len(rates), 1)
+	checkRates(&check, rates)
+	return rates, check.Err()
 }
 
 // Problem returns the problem for which strategies of these parameters are made, and by which they
-// are measured. workload is the result of [Params.ReadWorkload], with as many steps as p, or nil if
-// there is no such file.
-func (p Params) Problem(workload *Workload) (Problem, error) {
-	problem := Problem{Objective: p.Objective, Workload: workload}
+// are measured. rates are those of [Params.ScheduleFile], as many as p has steps, or nil if there
+// is no such file.
+func (p Params) Problem(rates []float64) (Problem, error) {
+	problem := Problem{Objective: p.Objective, Workload: Prefix(p.Steps)}
 	if p.MinSep != 0 {
 		problem.Participation = Participation{
 			MinSep:            p.MinSep,
@@ -307,26 +285,10 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 			Phases:            p.Phases,
 		}
 	}
-	if file := p.WorkloadFile(); file != "" {
-		if workload == nil {
-			return problem, problem.Validate()
-		}
-		if workload.Steps != p.Steps {
-			of := "workload"
-			if !p.isFile() {
-				of = "schedule"
-			}
-			return problem, param.Fault("steps", p.Steps, "must be %d, as the %s %s has", workload.Steps, of, file)
-		}
+	if file := p.ScheduleFile(); file != "" && len(rates) != p.Steps {
+		return problem, param.Fault("steps", p.Steps, "must be %d, as the schedule %s has", len(rates), file)
 	}
-	var rates []float64
-	if workload != nil {
-		rates = workload.LearningRates
-	}
-	switch p.workloadName() {
-	case PrefixWorkload:
-		problem.Workload = Prefix(p.Steps)
-	case TrainingWorkload:
+	if p.workloadName() == TrainingWorkload {
 		problem.Workload = p.Training.workload(p.Steps, rates)
 	}
 	return problem, problem.Validate()
@@ -360,9 +322,9 @@ func (p Params) Seconds() float64 {
 	return seconds
 }
 
-// Make makes the strategy. workload is as for [Params.Problem]. An optimisation may take minutes;
+// Make makes the strategy. rates are as for [Params.Problem]. An optimisation may take minutes;
 // after ctx ends, it returns ctx's error at its next iteration.
-func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error) {
+func (p Params) Make(ctx context.Context, rates []float64) (*Strategy, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -372,13 +334,13 @@ func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error)
 		if p.workloadName() == TrainingWorkload {
 			block.Memory = p.memory(p.Steps) // of the whole training
 		}
-		s, err := block.Make(ctx, workload)
+		s, err := block.Make(ctx, rates)
 		if err != nil {
 			return nil, err
 		}
 		return Stamped(s, p.Stamps)
 	}
-	problem, err := p.Problem(workload)
+	problem, err := p.Problem(rates)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func TestParamsRefuse(t *testing.T) {
 		"lambda":      `{"kind": "lambda-cgd", "lambda": 1.5, "offset": null}`,
 		"gamma":       `{"kind": "bfr", "gamma": -0.1, "offset": null}`,
 		"offset":      `{"offset": -0.5}`,
-		"file stamps": `{"stamps": 2, "bands": 2, "workload": "file.json"}`,
+		"file stamps": `{"stamps": 2, "bands": 2, "schedule": "file.json"}`,
 	} {
 		p := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}
 		must.Do(t, json.Unmarshal([]byte(change), &p))
@@ -96,12 +96,6 @@ func TestParamsRefuse(t *testing.T) {
 		}
 		if s, err := p.Make(t.Context(), nil); err == nil {
 			t.Errorf("%s: %+v is made", name, s)
-		}
-	}
-	missing := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 3, Workload: "file.json"}
-	for _, w := range []*mechanism.Workload{nil, mechanism.Prefix(4)} {
-		if _, err := missing.Make(t.Context(), w); err == nil {
-			t.Errorf("the workload %+v is accepted for a file of 3 steps", w)
 		}
 	}
 }

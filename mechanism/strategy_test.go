@@ -149,16 +149,3 @@ func FuzzReadStrategy(f *testing.F) {
 		}
 	})
 }
-
-func TestReadWorkload(t *testing.T) {
-	p := mechanism.Params{Workload: "file.json"}
-	a, err := p.ReadWorkload(strings.NewReader(`{"steps":3,"momentum":0.5,"learning_rates":[1,1,0.5]}`))
-	if err != nil || a.Momentum != .5 || a.LearningRates[2] != .5 {
-		t.Errorf("%+v, %v", a, err)
-	}
-	for _, text := range []string{`{"steps":0}`, `{"steps":3,"beta":1}`, `{"steps":3} 1`, `{"steps":3,"momentum":2}`, `{`} {
-		if _, err := p.ReadWorkload(strings.NewReader(text)); err == nil {
-			t.Errorf("%s is accepted", text)
-		}
-	}
-}

@@ -117,15 +117,15 @@ func minimizeColumn(
 //
 // For a Toeplitz workload an evaluation takes O(m·bands), where m ≤ n is the number of terms until
 // C⁻¹a has converged to its limit in double precision (arXiv 2405.15913, Appendix I, without its
-// approximation). For learning rates that change it takes O(n·bands²), and for a matrix O(n²·bands);
-// if that is too much, the error wraps ErrTooLarge. The objective of these two must be the mean.
+// approximation). For learning rates that change it takes O(n·bands²); if that is too much memory, the
+// error wraps ErrTooLarge. Their objective must be the mean.
 func newToeplitzError(p Problem, bands int) (func(c, grad []float64) float64, error) {
 	a := p.Workload
 	switch {
 	case a.IsToeplitz():
 		return newToeplitzObjective(p).logError, nil
 	case p.Objective == MaxError:
-		return nil, param.Fault("objective", p.Objective, "must be mean for a Toeplitz strategy and a workload %s", a.form())
+		return nil, param.Fault("objective", p.Objective, "must be mean for a Toeplitz strategy and learning rates that change")
 	}
 	return newToeplitzRows(a, bands)
 }

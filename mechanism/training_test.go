@@ -56,7 +56,7 @@ func TestTrainingWorkload(t *testing.T) {
 	} {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: n, Workload: mechanism.TrainingWorkload, Training: c.Training}
 		must.Do(t, p.Validate())
-		a := must.Get(p.Problem(nil))(t).Workload
+		m := workloadMatrix(must.Get(p.Problem(nil))(t).Workload)
 		for j := range n {
 			model, velocity := 0.0, 0.0
 			for i := range n {
@@ -71,7 +71,7 @@ func TestTrainingWorkload(t *testing.T) {
 				velocity = c.Momentum*velocity + gradient
 				model -= eta*velocity + eta*c.decay*model
 				if j <= i {
-					if got := -a.Row(nil, i)[j] * rate; math.Abs(got-model) > 1e-13 {
+					if got := -m.At(i, j) * rate; math.Abs(got-model) > 1e-13 {
 						t.Errorf("%+v: step %d in the model after step %d: %v, want %v", c.Training, j, i, got, model)
 					}
 				}
@@ -105,19 +105,19 @@ func TestSchedulesOfFrameworks(t *testing.T) {
 // that of the steps.
 func TestScheduleFromFile(t *testing.T) {
 	p := mechanism.Params{Kind: mechanism.KindBSR, Steps: 4, Bands: 2, Training: mechanism.Training{Schedule: "rates.json", Momentum: .5}}
-	if p.WorkloadFile() != "rates.json" {
-		t.Fatal(p.WorkloadFile())
+	if p.ScheduleFile() != "rates.json" {
+		t.Fatal(p.ScheduleFile())
 	}
-	read := must.Get(p.ReadWorkload(strings.NewReader("[0, 0.2, 0.1, 0.05]")))(t)
+	read := must.Get(mechanism.ReadRates(strings.NewReader("[0, 0.2, 0.1, 0.05]")))(t)
 	a := must.Get(p.Problem(read))(t).Workload
 	if d := cmp.Diff(&mechanism.Workload{Steps: 4, Momentum: .5, Forgetting: .5, LearningRates: []float64{0, 1, .5, .25}}, a); d != "" {
 		t.Error(d)
 	}
 	p.Steps = 5
 	must.Fail(t, "", "must be 4, as the schedule rates.json has")(p.Problem(read))
-	must.Fail(t, "a schedule without its file", "workload: must be given")(p.Problem(nil))
-	for _, text := range []string{"[]", "[0, 0]", "[1, -1]", "{}", "[1] 2", `{"steps": 1}`, `["1"]`} {
-		if _, err := p.ReadWorkload(strings.NewReader(text)); err == nil {
+	must.Fail(t, "a schedule without its file", "must be 0, as the schedule")(p.Problem(nil))
+	for _, text := range []string{"[]", "[0, 0]", "[1, -1]", "{}", "[1] 2", `["1"]`} {
+		if _, err := mechanism.ReadRates(strings.NewReader(text)); err == nil {
 			t.Errorf("%s is accepted", text)
 		}
 	}
@@ -140,7 +140,7 @@ func TestTrainingRefuses(t *testing.T) {
 		{"momentum", "prefix", mechanism.Training{Momentum: .5}},
 		{"memory", "", mechanism.Training{Memory: .5}},
 		{"memory", "", mechanism.Training{Memory: mechanism.Memory(math.NaN())}},
-		{"memory", "file.json", mechanism.Training{Memory: 5}},
+		{"workload", "file.json", mechanism.Training{}},
 		{"weight decay", "", mechanism.Training{WeightDecay: .1}},
 		{"weight decay", "", mechanism.Training{WeightDecay: -.1, LearningRate: .1}},
 		{"weight decay", "", mechanism.Training{WeightDecay: 11, LearningRate: .1}},
@@ -150,7 +150,6 @@ func TestTrainingRefuses(t *testing.T) {
 		{"warmup-steps", "", mechanism.Training{WarmupSteps: 20, Schedule: mechanism.WarmupCosineSchedule}},
 		{"warmup-steps", "", mechanism.Training{WarmupSteps: -2, Schedule: mechanism.WarmupCosineSchedule}},
 		{"schedule", "prefix", mechanism.Training{Schedule: mechanism.CosineSchedule}},
-		{"schedule", "file.json", mechanism.Training{Schedule: "rates.json"}},
 	} {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 20, Workload: c.workload, Training: c.Training}
 		var bad *param.Error
@@ -206,8 +205,7 @@ func TestStampsOfTraining(t *testing.T) {
 	}
 }
 
-// TestForgetful: a quarter of the steps, or half of a memory that is shorter, in the same training;
-// none where a file has the workload.
+// TestForgetful: a quarter of the steps, or half of a memory that is shorter, in the same training.
 func TestForgetful(t *testing.T) {
 	for _, c := range []struct {
 		p    mechanism.Params
@@ -219,12 +217,9 @@ func TestForgetful(t *testing.T) {
 		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: mechanism.NoForgetting}}, 25},
 		{mechanism.Params{Steps: 2, Training: mechanism.Training{Memory: 1}}, 1},
 	} {
-		got, ok := c.p.Forgetful()
-		if !ok || got.Memory != c.want || got.Workload != mechanism.TrainingWorkload || got.Momentum != c.p.Momentum || got.Schedule != c.p.Schedule {
+		got := c.p.Forgetful()
+		if got.Memory != c.want || got.Workload != mechanism.TrainingWorkload || got.Momentum != c.p.Momentum || got.Schedule != c.p.Schedule {
 			t.Errorf("%+v: %+v, want a memory of %v", c.p, got, c.want)
 		}
-	}
-	if _, ok := (mechanism.Params{Steps: 100, Workload: "mine.json"}).Forgetful(); ok {
-		t.Error("a file forgets")
 	}
 }

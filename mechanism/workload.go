@@ -12,24 +12,17 @@ import (
 // the models: row i has the weights of the steps in the model after step i (0-based). The error of
 // a strategy is A C⁻¹ Z.
 //
-// It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
-// held unless Matrix is given. Exactly one of three forms holds:
-//
-//   - neither Toeplitz nor Matrix: the recursion of SGD with momentum, which pulls the model back
-//     (F1.1). With x_j the input of step j, v the velocity and s the model, both 0 at first,
-//     v_j = β v_{j-1} + x_j - κ(1-β) s_{j-1} and s_j = (1 - η_j λ) s_{j-1} + η_j v_j.
-//     With κ = λ = 0 this is A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}; with β = 0 and no rates as well,
-//     prefix sums;
-//   - Toeplitz: the first column of A, zeros beyond;
-//   - Matrix: the rows, row i with its i+1 entries up to the diagonal.
+// It is the recursion of SGD with momentum, which pulls the model back (F1.1). With x_j the input of
+// step j, v the velocity and s the model, both 0 at first, v_j = β v_{j-1} + x_j - κ(1-β) s_{j-1}
+// and s_j = (1 - η_j λ) s_{j-1} + η_j v_j. With κ = λ = 0 this is A[i][j] = Σ_{t=j}^{i} η_t β^{t-j};
+// with β = 0 and no rates as well, prefix sums. It is a streaming linear operator (arXiv 2405.15913,
+// Appendix D): nothing of size Steps×Steps is held.
 type Workload struct {
-	Steps         int         `json:"steps"`                    // at least 1
-	Momentum      float64     `json:"momentum,omitempty"`       // β, 0 or more and below 1
-	LearningRates []float64   `json:"learning_rates,omitempty"` // η: Steps entries, finite, at least 0, one of them above 0; nil: all 1
-	Forgetting    float64     `json:"forgetting,omitempty"`     // κ: part of the model that a step at rate 1 pulls back in the end; at least 0, at most 1 at the largest rate
-	Decay         float64     `json:"decay,omitempty"`          // λ: part of the model that a step at rate 1 takes off besides; at least 0, at most 1 at the largest rate
-	Toeplitz      []float64   `json:"toeplitz,omitempty"`       // 1 to Steps entries
-	Matrix        [][]float64 `json:"matrix,omitempty"`         // Steps rows, row i of i+1 finite entries
+	Steps         int       `json:"steps"`                    // at least 1
+	Momentum      float64   `json:"momentum,omitempty"`       // β, 0 or more and below 1
+	LearningRates []float64 `json:"learning_rates,omitempty"` // η: Steps entries, finite, at least 0, one of them above 0; nil: all 1
+	Forgetting    float64   `json:"forgetting,omitempty"`     // κ: part of the model that a step at rate 1 pulls back in the end; at least 0, at most 1 at the largest rate
+	Decay         float64   `json:"decay,omitempty"`          // λ: part of the model that a step at rate 1 takes off besides; at least 0, at most 1 at the largest rate
 }
 
 // Prefix is the workload of prefix sums: SGD with a constant learning rate.
@@ -61,18 +54,6 @@ func (a *Workload) Validate() error {
 		a.Decay,
 		"must be at least 0, and at most 1 at the largest learning rate",
 	)
-	recursive := a.Momentum != 0 || a.LearningRates != nil || a.Forgetting != 0 || a.Decay != 0
-	check.Require(count(recursive, a.Toeplitz != nil, a.Matrix != nil) <= 1, "workload", "forms",
-		"the recursion of momentum and learning rates, toeplitz and matrix exclude each other")
-	if a.Toeplitz != nil {
-		checkEntries(&check, "workload column", a.Toeplitz, 1, a.Steps)
-	}
-	if a.Matrix != nil {
-		check.Require(len(a.Matrix) == a.Steps, "workload rows", len(a.Matrix), "must be as many as the steps")
-		for i, row := range a.Matrix {
-			checkEntries(&check, fmt.Sprintf("workload row %d", i), row, i+1, i+1)
-		}
-	}
 	return check.Err()
 }
 
@@ -106,15 +87,14 @@ func count(set ...bool) int {
 }
 
 // IsToeplitz reports whether A[i][j] depends on i-j only.
-func (a *Workload) IsToeplitz() bool { return a.Matrix == nil && a.LearningRates == nil }
+func (a *Workload) IsToeplitz() bool { return a.LearningRates == nil }
 
 // checkToeplitz requires a Toeplitz workload.
 func (a *Workload) checkToeplitz() error {
 	if a.IsToeplitz() {
 		return nil
 	}
-	const rule = "must be Toeplitz here: of constant learning rates, or a file with toeplitz"
-	return param.Fault("workload", a.form(), rule)
+	return param.Fault("workload", "with learning rates that change", "must have constant ones here")
 }
 
 // FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil
@@ -124,10 +104,6 @@ func (a *Workload) FirstColumn(n int) []float64 {
 		return nil
 	}
 	column := make([]float64, n)
-	if a.Toeplitz != nil {
-		copy(column, a.Toeplitz)
-		return column
-	}
 	sum, velocity := 0.0, 1.0
 	for t := range column {
 		if t > 0 {
@@ -161,83 +137,24 @@ func (a *Workload) rate(i int) float64 {
 	return a.LearningRates[i]
 }
 
-// form describes a in words.
-func (a *Workload) form() string {
-	switch {
-	case a.Matrix != nil:
-		return "of a matrix"
-	case a.Toeplitz != nil:
-		return "of a first column"
-	case a.LearningRates != nil:
-		return "with learning rates that change"
-	}
-	return "with constant learning rates"
-}
-
 // toeplitzNear returns the nearest Toeplitz workload to a, from which optimisations begin: constant
-// learning rates, and prefix sums in place of a matrix.
+// learning rates.
 func (a *Workload) toeplitzNear() *Workload {
-	switch {
-	case a.IsToeplitz():
-		return a
-	case a.Matrix != nil:
-		return Prefix(a.Steps)
-	}
 	rate := a.largestRate()
 	return &Workload{Steps: a.Steps, Momentum: a.Momentum, Forgetting: rate * a.Forgetting, Decay: rate * a.Decay}
 }
 
-// isRecursive reports whether A is given by the recursion of momentum and learning rates.
-func (a *Workload) isRecursive() bool { return a.Toeplitz == nil && a.Matrix == nil }
-
-// Multiply returns A x for x of Steps entries. It takes O(Steps) for the recursion.
+// Multiply returns A x for x of Steps entries. It takes O(Steps).
 func (a *Workload) Multiply(x []float64) []float64 {
 	if len(x) != a.Steps {
 		panic(fmt.Sprintf("mechanism: vector of %d entries for a workload of %d steps", len(x), a.Steps))
 	}
 	y := make([]float64, len(x))
-	switch {
-	case a.Toeplitz != nil:
-		multiplyToeplitz(y, a.Toeplitz, x)
-	case a.Matrix != nil:
-		for i, row := range a.Matrix {
-			for j, v := range row {
-				y[i] += v * x[j]
-			}
-		}
-	default:
-		velocity, sum := 0.0, 0.0
-		for i, v := range x {
-			velocity = a.Momentum*velocity + v - a.pull()*sum
-			sum = a.keep(i)*sum + a.rate(i)*velocity
-			y[i] = sum
-		}
+	velocity, sum := 0.0, 0.0
+	for i, v := range x {
+		velocity = a.Momentum*velocity + v - a.pull()*sum
+		sum = a.keep(i)*sum + a.rate(i)*velocity
+		y[i] = sum
 	}
 	return y
-}
-
-// Row appends row i (0-based) of A up to the diagonal, i+1 entries, to dst[:0].
-func (a *Workload) Row(dst []float64, i int) []float64 {
-	dst = dst[:0]
-	switch {
-	case a.Matrix != nil:
-		return append(dst, a.Matrix[i]...)
-	case a.Toeplitz != nil:
-		for j := 0; j <= i; j++ {
-			v := 0.0
-			if i-j < len(a.Toeplitz) {
-				v = a.Toeplitz[i-j]
-			}
-			dst = append(dst, v)
-		}
-		return dst
-	}
-	dst = append(dst, make([]float64, i+1)...)
-	model, velocity := 1.0, 0.0 // weights that the model and the velocity after a step have in s_i
-	for j := i; j >= 0; j-- {
-		entry := a.rate(j)*model + velocity
-		dst[j] = entry
-		model, velocity = a.keep(j)*model-a.pull()*entry, a.Momentum*entry
-	}
-	return dst
 }

@@ -114,7 +114,7 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	if err := mayWriteFile(a); err != nil {
 		return nil, err
 	}
-	if err := readWorkload(ctx, &r); err != nil {
+	if err := readSchedule(ctx, &r); err != nil {
 		return nil, err
 	}
 	r.BatchSizes = sizes
@@ -145,13 +145,10 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	return out, err
 }
 
-// readWorkload reads the file of the request's workload or schedule, if it names one.
-func readWorkload(ctx context.Context, r *planner.Request) error {
-	if r.Workload.WorkloadFile() == "" {
-		return nil
-	}
-	matrix, err := stages.ReadWorkloadFile(ctx, r.Workload)
-	r.SetMatrix(matrix)
+// readSchedule reads the file of the request's schedule, if it names one.
+func readSchedule(ctx context.Context, r *planner.Request) error {
+	rates, err := stages.ReadScheduleFile(ctx, r.Workload)
+	r.SetRates(rates)
 	return err
 }
 

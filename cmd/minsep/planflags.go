@@ -13,7 +13,6 @@ import (
 	"minsep/internal/pipelines"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
-	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -116,7 +115,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	// the graph is read.
 	probe := f.probe(r, sizes)
 	c.Add(probe.Validate())
-	c.Add(stages.FindWorkloadFile(ctx, r.Workload))
+	c.Add(stages.FindScheduleFile(ctx, r.Workload))
 	return sizes, c.Err()
 }
 
@@ -136,8 +135,8 @@ func (f *planFlags) probe(r *planner.Request, sizes []float64) planner.Request {
 	if probe.Coordinates == 0 {
 		probe.Coordinates = 1
 	}
-	if r.Workload.WorkloadFile() != "" {
-		probe.SetMatrix(mechanism.Prefix(probe.Steps))
+	if r.Workload.ScheduleFile() != "" {
+		probe.SetRates(slices.Repeat([]float64{1}, probe.Steps))
 	}
 	return probe
 }

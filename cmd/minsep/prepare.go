@@ -259,7 +259,7 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err := checkPrepared(a, cmd.Context(), &p); err != nil {
 		return stages.Plan{}, err
 	}
-	if err := readWorkload(cmd.Context(), &p.Request); err != nil {
+	if err := readSchedule(cmd.Context(), &p.Request); err != nil {
 		return stages.Plan{}, err
 	}
 	graph, err := p.load(a, cmd)

@@ -106,16 +106,16 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 	for _, kind := range kinds {
 		c.Add(params.Among(kinds, kind).Validate())
 	}
-	c.Add(stages.FindWorkloadFile(ctx, params))
+	c.Add(stages.FindScheduleFile(ctx, params))
 	if err := c.Err(); err != nil {
 		return err
 	}
 	// Read once for all kinds: they are compared on the same workload.
-	workload, err := stages.ReadWorkloadFile(ctx, params)
+	rates, err := stages.ReadScheduleFile(ctx, params)
 	if err != nil {
 		return err
 	}
-	problem, err := params.Problem(workload)
+	problem, err := params.Problem(rates)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		show(files[i], files[i], s, nil)
 	}
 	for _, kind := range kinds {
-		s, err := params.Among(kinds, kind).Make(ctx, workload)
+		s, err := params.Among(kinds, kind).Make(ctx, rates)
 		// A stopped command prints no table of a part of the kinds.
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -262,9 +262,9 @@ func check(
 			c.Add(inPlanWords(err))
 		}
 	}
-	if path := p.Strategy.WorkloadFile(); path != "" {
-		if err = stages.FindWorkloadFile(ctx, p.Strategy); err == nil {
-			inputs["workload"], err = fileDigest(ctx, path)
+	if path := p.Strategy.ScheduleFile(); path != "" {
+		if err = stages.FindScheduleFile(ctx, p.Strategy); err == nil {
+			inputs["schedule"], err = fileDigest(ctx, path)
 		}
 		c.Add(err)
 	}

@@ -24,7 +24,7 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 	for bands := best.Strategy.Bands; bands <= high; bands = (3*bands + 1) / 2 {
 		params := p.banded(mechanism.KindAmplified, bands, 0)
 		params.IndependentNoise = independent
-		if params.Validate() != nil || params.Seconds()+p.rowSeconds(params) > dear {
+		if params.Validate() != nil || params.Seconds() > dear {
 			return nil
 		}
 		made := p.make(ctx, params)

@@ -19,8 +19,8 @@ type Beside struct {
 // BesideDPSGD compares a certified run with DP-SGD, by the RMSE of a workload. units is the
 // number of examples, or of owners where they are sampled; batch is their expected number in a
 // batch. The result is nil if there is nothing to compare: without a certificate or a batch size,
-// for a run of DP-SGD itself, for a claim for which DP-SGD needs no noise, and for a workload from
-// a file.
+// for a run of DP-SGD itself, for a claim for which DP-SGD needs no noise, and for learning rates
+// from a file.
 func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params) *Beside {
 	sigma := sigmaOf(c, units, batch)
 	if !(sigma > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
@@ -95,9 +95,9 @@ func claimOf(c *accounting.Certificate, units int64) DPSGD {
 }
 
 // Error is the error of a strategy on a workload at noise multiplier 1, by an objective; NaN where
-// it is not known: for a workload from a file, or more than MaxSteps.
+// it is not known: for learning rates from a file, or more than MaxSteps.
 func Error(s *mechanism.Strategy, workload mechanism.Params, objective string) float64 {
-	if s.Steps > MaxSteps || workload.WorkloadFile() != "" {
+	if s.Steps > MaxSteps || workload.ScheduleFile() != "" {
 		return math.NaN()
 	}
 	workload.Steps = s.Steps

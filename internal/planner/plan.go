@@ -28,10 +28,9 @@ type Result struct {
 
 	// Training says for whom the ranking is: how the model is trained, and whether that was
 	// assumed. ShorterMemory is the memory, in steps, of the rows' errors for a model that forgets
-	// sooner: a quarter of the steps, or half of the request's own memory where that is less; 0
-	// where the workload is a file.
+	// sooner: a quarter of the steps, or half of the request's own memory where that is less.
 	Training      string           `json:"training"`
-	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
+	ShorterMemory mechanism.Memory `json:"shorter_memory"`
 
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
@@ -182,13 +181,12 @@ func (p *planning) stopped(rows []*Row) *Result {
 
 // result is a plan of rows, without sentences on them.
 func (p *planning) result(rows []*Row) *Result {
-	_, memory := p.shorter()
 	return &Result{
 		Format:        Format,
 		Request:       *p.Request,
 		Rows:          rows,
 		Training:      p.training(),
-		ShorterMemory: memory,
+		ShorterMemory: p.shorter().Memory,
 		planning:      p,
 	}
 }

@@ -70,8 +70,8 @@ type Request struct {
 	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
 	// not looked at.
 	Workload mechanism.Params `json:"workload"`
-	matrix   *mechanism.Workload
-	Assumed  bool `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
+	rates    []float64        // of the file of its schedule
+	Assumed  bool             `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
 
 	Objective string `json:"objective" flag:"objective" help:"error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)"` // RMSE, MaxSE, LastSE or LateSE, see AssumeObjective
 
@@ -98,8 +98,8 @@ type Progress struct {
 	Text string // the candidate that is looked at or, where none is, the last one
 }
 
-// SetMatrix gives the workload that the file of Workload holds.
-func (r *Request) SetMatrix(w *mechanism.Workload) { r.matrix = w }
+// SetRates gives the learning rates that the file of the schedule holds.
+func (r *Request) SetRates(rates []float64) { r.rates = rates }
 
 // Validate reports every fault.
 func (r Request) Validate() error {
@@ -160,8 +160,8 @@ func (r Request) Validate() error {
 	if r.Steps >= 1 && r.Steps <= MaxSteps {
 		workload := r.workload(mechanism.KindIdentity)
 		c.Add(workload.Validate())
-		if workload.WorkloadFile() != "" {
-			c.Require(r.matrix != nil, "workload", r.Workload.Workload, "must be prefix, training or a file")
+		if workload.ScheduleFile() != "" {
+			c.Require(r.rates != nil, "schedule", r.Workload.Schedule, "must have a name or be a file")
 		}
 	}
 	if r.Law != nil {
@@ -188,8 +188,7 @@ const MaxSteps = 1 << 17
 var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv, mechanism.KindBLT}
 
 // workload are the parameters of a strategy of a kind for the request's workload, or for the
-// next to it that the kind can be made for: without a schedule of learning rates, or for prefix
-// sums in place of a file's. The strategy is measured on the request's own
+// next to it that the kind can be made for: without a schedule of learning rates. The strategy is measured on the request's own
 // ([Request.measured]).
 func (r Request) workload(kind string) mechanism.Params {
 	p := r.measured(kind)
@@ -216,8 +215,8 @@ func (r Request) adapts(kind string) bool {
 	if !slices.Contains(toeplitzKinds, kind) || kind == mechanism.KindBandedToeplitz && r.Objective != MaxSE {
 		return false
 	}
-	problem, err := r.measured(kind).Problem(r.matrix)
-	return err != nil || problem.Workload == nil || !problem.Workload.IsToeplitz()
+	problem, err := r.measured(kind).Problem(r.rates)
+	return err != nil || !problem.Workload.IsToeplitz()
 }
 
 // adapted are the kinds that are made for another workload than the request's.

@@ -152,67 +152,52 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestWorkloadFiles: strategies are made for the workload that a file has, and not for prefix sums,
-// where their kind can be: a banded Toeplitz one has the least error on it of its bands.
-func TestWorkloadFiles(t *testing.T) {
+// TestScheduleFile: strategies are made for the learning rates of a file, where their kind can be: a
+// banded Toeplitz one has the least error on them of its bands.
+func TestScheduleFile(t *testing.T) {
 	const n = 32
-	forgets := make([]float64, n)
-	matrix := make([][]float64, n)
-	for i := range n {
-		forgets[i] = math.Pow(.7, float64(i))
-		matrix[i] = make([]float64, i+1)
-		for j := range matrix[i] {
-			matrix[i][j] = math.Pow(.6, float64(i-j)) * (1 + float64(i%3))
+	rates := make([]float64, n)
+	for i := range rates {
+		rates[i] = 1 / (1 + float64(i%3))
+	}
+	r := small()
+	r.Schemes, r.Kinds = []string{"cyclic-poisson", "epoch-min-sep", "fixed"}, []string{"banded-toeplitz", "banded", "band-inv", "blt"}
+	r.Workload.Schedule, r.Workload.Memory = "mine.json", 2
+	r.SetRates(rates)
+	workload := must.Get(r.measured(mechanism.KindIdentity).Problem(rates))(t).Workload
+	out := planned(t, r)
+	own := []string{"banded-toeplitz", "banded"} // kinds that are made for it
+	seen := map[string]bool{}
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			t.Errorf("%s: %s", row.Name(), row.Refused)
+			continue
+		}
+		seen[row.Strategy.Kind] = true
+		if own := slices.Contains(own, row.Strategy.Kind); own != (row.Strategy.Schedule == "mine.json") {
+			t.Errorf("%s is made for the schedule %q", row.Name(), row.Strategy.Schedule)
+		}
+		s := must.Get(row.Strategy.Make(t.Context(), rates))(t)
+		e := must.Get(s.Error(workload))(t)
+		if want := row.Noise.Multiplier * e.RMSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+			t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+		}
+		if row.Strategy.Kind != "banded-toeplitz" || row.Bands == 1 {
+			continue
+		}
+		constant := must.Get(row.Strategy.ForToeplitz().Make(t.Context(), nil))(t)
+		other := must.Get(constant.Error(workload))(t)
+		if !(e.RMSE/s.ColumnNorms()[0] < .9999*other.RMSE/constant.ColumnNorms()[0]) {
+			t.Errorf("%s: an error of %g, and %g of the one for a constant rate", row.Name(), e.RMSE, other.RMSE)
 		}
 	}
-	for _, c := range []struct {
-		workload *mechanism.Workload
-		own      []string // kinds that are made for it
-		noted    string
-	}{
-		{&mechanism.Workload{Steps: n, Toeplitz: forgets}, []string{"banded-toeplitz", "banded", "band-inv", "blt"}, ""},
-		{&mechanism.Workload{Steps: n, Matrix: matrix}, []string{"banded-toeplitz", "banded"}, "band-inv and blt are made for constant"},
-	} {
-		r := small()
-		r.Schemes, r.Kinds = []string{"cyclic-poisson", "epoch-min-sep", "fixed"}, []string{"identity", "banded-toeplitz", "banded", "band-inv", "blt"}
-		r.Workload.Workload = "mine.json"
-		r.SetMatrix(c.workload)
-		out := planned(t, r)
-		seen := map[string]bool{}
-		for _, row := range out.Rows {
-			if row.Refused != "" {
-				t.Errorf("%s: %s", row.Name(), row.Refused)
-				continue
-			}
-			seen[row.Strategy.Kind] = true
-			if own := slices.Contains(c.own, row.Strategy.Kind); own != (row.Strategy.Workload == "mine.json") {
-				t.Errorf("%s is made for the workload %q", row.Name(), row.Strategy.Workload)
-			}
-			s := must.Get(row.Strategy.Make(t.Context(), c.workload))(t)
-			e := must.Get(s.Error(c.workload))(t)
-			if want := row.Noise.Multiplier * e.RMSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
-				t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
-			}
-			if row.Strategy.Kind != "banded-toeplitz" || row.Bands == 1 {
-				continue
-			}
-			prefix := must.Get(row.Strategy.ForToeplitz().Make(t.Context(), nil))(t)
-			other := must.Get(prefix.Error(c.workload))(t)
-			if !(e.RMSE/s.ColumnNorms()[0] < .999*other.RMSE/prefix.ColumnNorms()[0]) {
-				t.Errorf("%s: an error of %g, and %g of the one for prefix sums", row.Name(), e.RMSE, other.RMSE)
-			}
-		}
-		for _, kind := range c.own {
-			if !seen[kind] && kind != "banded" {
-				t.Errorf("no %s", kind)
-			}
-		}
-		notes := strings.Join(out.Note, "\n")
-		if strings.Contains(notes, "are made for") != (c.noted != "") || !strings.Contains(notes, c.noted) {
-			t.Errorf("%q", notes)
-		}
-		if out.ShorterMemory != 0 || !strings.Contains(out.Training, "mine.json") {
-			t.Errorf("a memory of %v, %q", out.ShorterMemory, out.Training)
-		}
+	if !seen["banded-toeplitz"] {
+		t.Error("no banded-toeplitz")
+	}
+	if notes := strings.Join(out.Note, "\n"); !strings.Contains(notes, "band-inv and blt are made for constant") {
+		t.Errorf("%q", notes)
+	}
+	if out.ShorterMemory != 1 || !strings.Contains(out.Training, "mine.json") {
+		t.Errorf("a memory of %v, %q", out.ShorterMemory, out.Training)
 	}
 }

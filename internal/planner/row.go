@@ -21,7 +21,7 @@ type Row struct {
 	BatchSize  float64 `json:"batch_size"`              // expected, in examples, or in owners where they are sampled, above 0
 	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
 	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
-	Forgetful  float64 `json:"relative_forgetful"`      // as Relative, for a model that forgets sooner: Result.ShorterMemory; 0 where the workload is a file
+	Forgetful  float64 `json:"relative_forgetful"`      // as Relative, for a model that forgets sooner: Result.ShorterMemory
 	StepNoise  float64 `json:"step_noise"`              // of one step over DP-SGD's with the same batch size, above 0 (F1.2)
 	MayBeWorse bool    `json:"may_be_worse"`            // than DP-SGD: by Relative or by Forgetful it has more noise
 	Examples   int64   `json:"examples"`                // kept, at least 1; those in any pool

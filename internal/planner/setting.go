@@ -86,7 +86,7 @@ type made struct {
 	err      error
 	error    mechanism.Error
 	figures  mechanism.Figures
-	shorter  float64 // the objective's error for a model that forgets sooner; 0 where that is not known
+	shorter  float64 // the objective's error for a model that forgets sooner
 	norm     float64
 }
 
@@ -114,10 +114,10 @@ func (c *cache) get(key string, make func() made) made {
 // make makes the strategy of parameters, or says why it cannot be used.
 func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 	return p.strategies.get(described(params), func() (m made) {
-		if m.strategy, m.err = params.Make(ctx, p.matrix); m.err != nil {
+		if m.strategy, m.err = params.Make(ctx, p.rates); m.err != nil {
 			return m
 		}
-		problem, err := p.measured(params.Kind).Problem(p.matrix)
+		problem, err := p.measured(params.Kind).Problem(p.rates)
 		if err != nil {
 			return made{err: err}
 		}
@@ -127,13 +127,14 @@ func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 		if m.error, m.err = m.strategy.Error(problem.Workload); m.err != nil {
 			return m
 		}
-		if a, _ := p.shorter(); a != nil {
-			e, err := m.strategy.Error(a)
-			if err != nil {
-				return made{err: err}
-			}
-			m.shorter = p.error(e)
+		if problem, err = p.shorter().Problem(p.rates); err != nil {
+			return made{err: err}
 		}
+		shorter, err := m.strategy.Error(problem.Workload)
+		if err != nil {
+			return made{err: err}
+		}
+		m.shorter = p.error(shorter)
 		m.norm = 1
 		if !m.strategy.Normalized {
 			for _, norm := range m.strategy.ColumnNorms() {
@@ -235,19 +236,9 @@ func (p *planning) say(text string) {
 // errLeftOut begins the error of a candidate that is dear, and not refused.
 var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
 
-// rowSeconds is about how much longer the making of a banded strategy takes where the workload
-// is a matrix: its rows are looked at one by one.
-func (p *planning) rowSeconds(s mechanism.Params) float64 {
-	if p.matrix == nil || p.matrix.Matrix == nil ||
-		s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
-		return 0
-	}
-	return 5e-8 * float64(s.Steps) * float64(s.Steps) * float64(s.Bands)
-}
-
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
-	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear {
+	if takes := row.Strategy.Seconds(); takes > dear {
 		return fmt.Errorf(
 			"%w: the strategy itself takes about %s of a processor to make: write it into a plan, and minsep run certifies it",
 			errLeftOut,

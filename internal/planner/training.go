@@ -39,8 +39,6 @@ func (r *Request) training() string {
 	workload, t := r.measured(mechanism.KindIdentity).MadeFor()
 	if workload == mechanism.PrefixWorkload {
 		t.Memory = mechanism.NoForgetting
-	} else if workload != mechanism.TrainingWorkload {
-		return fmt.Sprintf("by the workload of %s", workload)
 	}
 	text := "for " + t.Describe(r.Steps)
 	if r.Assumed {
@@ -52,21 +50,12 @@ func (r *Request) training() string {
 // errorOf says in words in which sums the noise is measured.
 func (r *Request) errorOf() string {
 	workload, _ := r.measured(mechanism.KindIdentity).MadeFor()
-	if r.Objective == LastSE {
-		switch workload {
-		case mechanism.TrainingWorkload:
-			return "the last model of the training"
-		case mechanism.PrefixWorkload:
-			return "the sum of all gradients"
-		}
-		return fmt.Sprintf("the last sum of %s", workload)
+	last, of := "the last model of the training", "the models of the training"
+	if workload == mechanism.PrefixWorkload {
+		last, of = "the sum of all gradients", "the sums of all gradients so far"
 	}
-	of := fmt.Sprintf("the sums of %s", workload)
-	switch workload {
-	case mechanism.TrainingWorkload:
-		of = "the models of the training"
-	case mechanism.PrefixWorkload:
-		of = "the sums of all gradients so far"
+	if r.Objective == LastSE {
+		return last
 	}
 	if r.Objective == LateSE {
 		of += " in the second half of the steps"
@@ -74,18 +63,9 @@ func (r *Request) errorOf() string {
 	return of
 }
 
-// shorter is the workload of the request with a shorter memory, and that memory; nil where there is
-// none.
-func (r *Request) shorter() (*mechanism.Workload, mechanism.Memory) {
-	p, ok := r.measured(mechanism.KindIdentity).Forgetful()
-	if !ok {
-		return nil, 0
-	}
-	problem, err := p.Problem(r.matrix)
-	if err != nil {
-		return nil, 0
-	}
-	return problem.Workload, p.Memory
+// shorter has the workload of the request with a shorter memory.
+func (r *Request) shorter() mechanism.Params {
+	return r.measured(mechanism.KindIdentity).Forgetful()
 }
 
 // forAdam says how far the ranking holds for Adam.
@@ -109,9 +89,8 @@ func worseThanDPSGD(rows []*Row) string {
 
 // marked explains the mark of rows that may be worse than DP-SGD.
 func marked(out *Result) string {
-	text := "! has more noise than DP-SGD with the same batch size"
-	if out.ShorterMemory > 0 {
-		text += fmt.Sprintf(", by this training or by one with a memory of %.4g steps", float64(out.ShorterMemory))
-	}
-	return text + ": it may train worse."
+	return fmt.Sprintf(
+		"! has more noise than DP-SGD with the same batch size, by this training or by one with a memory of %.4g steps: it may train worse.",
+		float64(out.ShorterMemory),
+	)
 }

@@ -296,8 +296,7 @@ func TestReplaced(t *testing.T) {
 func TestWorkload(t *testing.T) {
 	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "privacy": {"epsilon": 1, "delta": 1e-5}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
 	for workload, want := range map[string]mechanism.Params{
-		"training":    {Workload: "training", Training: mechanism.Training{Memory: 3}},
-		"matrix.json": {},
+		"training": {Workload: "training", Training: mechanism.Training{Memory: 3}},
 	} {
 		r := new(Run)
 		r.Info = &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}

@@ -112,14 +112,14 @@ func (r *Run) baseline() *planner.Beside {
 }
 
 // workload returns the workload by which the noise of a run is measured: the workload of its plan,
-// so that the page agrees with minsep plan, or prefix sums if there is no plan or its workload is a
-// file.
+// so that the page agrees with minsep plan, or prefix sums if there is no plan or its learning
+// rates are of a file.
 func (r *Run) workload() mechanism.Params {
 	if r.Info == nil || r.Info.Plan == nil {
 		return mechanism.Params{}
 	}
 	plan, err := stages.ParsePlan(manifest.RunName, r.Info.Plan.Plan)
-	if err != nil || plan.Strategy.WorkloadFile() != "" ||
+	if err != nil || plan.Strategy.ScheduleFile() != "" ||
 		plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
 		return mechanism.Params{}
 	}

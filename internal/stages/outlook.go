@@ -18,7 +18,7 @@ const quickStrategy = 5
 func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	strategy := p.Strategy
 	strategy.Steps = p.Scheme.Steps
-	if strategy.WorkloadFile() != "" || strategy.Seconds() > quickStrategy {
+	if strategy.ScheduleFile() != "" || strategy.Seconds() > quickStrategy {
 		return nil, nil
 	}
 	return strategy.Make(ctx, nil)

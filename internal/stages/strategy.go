@@ -14,62 +14,55 @@ import (
 	"minsep/mechanism"
 )
 
-// ReadWorkloadFile reads the workload or the learning rates of a strategy's parameters, if they
-// name a file, which may be an object. Otherwise it returns nil.
-func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
-	path := p.WorkloadFile()
+// ReadScheduleFile reads the learning rates of a strategy's parameters, if they name a file, which
+// may be an object. Otherwise it returns nil.
+func ReadScheduleFile(ctx context.Context, p mechanism.Params) ([]float64, error) {
+	path := p.ScheduleFile()
 	if path == "" {
 		return nil, nil
 	}
 	f, err := store.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, noWorkloadFile(p)
+		return nil, noScheduleFile(p)
 	}
-	name, rule := workloadRule(p)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Param: name, Value: path, Rule: rule}, err)
+		return nil, fmt.Errorf("%w: %w", scheduleFault(p, ""), err)
 	}
 	defer f.Close()
-	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))
+	rates, err := mechanism.ReadRates(io.LimitReader(store.Text(f), maxText))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", param.Fault(name, path, "cannot be used"), err)
+		return nil, fmt.Errorf("%w: %w", param.Fault("schedule", path, "cannot be used"), err)
 	}
-	return a, nil
+	return rates, nil
 }
 
-// FindWorkloadFile returns the fault of parameters that name a file which is not there: mostly it
-// is a misspelt name of a workload or a schedule. It reads nothing, so that commands can tell this
-// fault beside all others; a file that cannot be used is left to [ReadWorkloadFile].
-func FindWorkloadFile(ctx context.Context, p mechanism.Params) error {
-	if path := p.WorkloadFile(); path != "" {
+// FindScheduleFile returns the fault of parameters that name a file which is not there: mostly it
+// is a misspelt name of a schedule. It reads nothing, so that commands can tell this fault beside
+// all others; a file that cannot be used is left to [ReadScheduleFile].
+func FindScheduleFile(ctx context.Context, p mechanism.Params) error {
+	if path := p.ScheduleFile(); path != "" {
 		if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
-			return noWorkloadFile(p)
+			return noScheduleFile(p)
 		}
 	}
 	return nil
 }
 
-// workloadRule returns the parameter that names the file of the workload, and the rule for it.
-func workloadRule(p mechanism.Params) (name, rule string) {
-	if p.WorkloadFile() == p.Schedule {
-		return "schedule", "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ")
-	}
-	return "workload", "must be prefix, training or a file"
+func scheduleFault(p mechanism.Params, why string) error {
+	rule := "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ") + why
+	return &ParamError{Param: "schedule", Value: p.Schedule, Rule: rule}
 }
 
-func noWorkloadFile(p mechanism.Params) error {
-	name, rule := workloadRule(p)
-	return &ParamError{Param: name, Value: p.WorkloadFile(), Rule: rule + "; there is no such file"}
-}
+func noScheduleFile(p mechanism.Params) error { return scheduleFault(p, "; there is no such file") }
 
 // MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the
 // parameters.
 func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
-	workload, err := ReadWorkloadFile(ctx, p)
+	rates, err := ReadScheduleFile(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.Make(ctx, workload)
+	s, err := p.Make(ctx, rates)
 	if errors.Is(err, mechanism.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", param.Fault("strategy", p.Kind, "must be smaller"), err)
 	}
@@ -82,7 +75,7 @@ var strategyStage = Stage{
 	Group:   "strategy",
 	Results: []string{manifest.StrategyFolder},
 	Formats: []string{manifest.StrategyFormat},
-	Reads:   []string{"strategy", "scheme.steps", "inputs.workload"},
+	Reads:   []string{"strategy", "scheme.steps", "inputs.schedule"},
 	faults: func(p Plan) error {
 		c := param.Checker{}
 		strategy := p.Strategy
