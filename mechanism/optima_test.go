@@ -104,7 +104,7 @@ func TestOptimaAreOptimal(t *testing.T) {
 		{Workload: &mechanism.Workload{Steps: n, Momentum: .9}, Participation: mechanism.Participation{MinSep: 20, MaxParticipations: 2}},
 		{Workload: &mechanism.Workload{Steps: n, Momentum: .5, Forgetting: .1}, Participation: mechanism.Participation{MinSep: 10}},
 		{Workload: training, Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}},
-		{Workload: workloads(n)[5], Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}},
+		{Workload: workloads(n)[3], Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}},
 	} {
 		for _, c := range []struct {
 			kind         string
