@@ -116,12 +116,15 @@ func (b *BLT) appendColumn(dst []float64, n int) []float64 {
 // appendSeriesInverse appends to dst the first n coefficients of 1/h(x), h given by its
 // coefficients, h[0] ≠ 0.
 func appendSeriesInverse(dst, h []float64, n int) []float64 {
-	start := len(dst)
-	dst = append(dst, make([]float64, n)...)
-	unit := make([]float64, n)
-	unit[0] = 1
-	solveToeplitz(dst[start:], h[:min(n, len(h))], unit)
-	return dst
+	c := append(make([]float64, 0, n), 1/h[0])
+	for t := 1; t < n; t++ {
+		sum := 0.0
+		for j := 1; j < len(h) && j <= t; j++ {
+			sum += float64(h[j] * c[t-j])
+		}
+		c = append(c, -sum/h[0])
+	}
+	return append(dst, c...)
 }
 
 // Column appends column i (0-based) of C from the diagonal down to dst[:0]: min(Bands, Steps-i)
@@ -152,8 +155,9 @@ func (s *Strategy) Column(dst []float64, i int) []float64 {
 }
 
 // ColumnNorms returns the Euclidean norms of the columns that s holds, before Normalized: Steps
-// entries. They are the diagonal of D when s is normalised. With squares of a first column it takes
-// O(Steps).
+// entries. They are the diagonal of D when s is normalised, and so a part of the noise: the same
+// operations are done in the same order on every processor, and no product is fused with a sum. With
+// squares of a first column it takes O(Steps).
 func (s *Strategy) ColumnNorms() []float64 {
 	norms := make([]float64, s.Steps)
 	if s.Columns != nil {
@@ -166,7 +170,7 @@ func (s *Strategy) ColumnNorms() []float64 {
 	square := 0.0
 	for size := 1; size <= s.Steps; size++ {
 		if size <= len(c) {
-			square += c[size-1] * c[size-1]
+			square += float64(c[size-1] * c[size-1])
 		}
 		norms[s.Steps-size] = math.Sqrt(square)
 	}
@@ -204,7 +208,7 @@ func euclidean(x []float64) float64 { return math.Sqrt(square(x)) }
 func square(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
-		sum += v * v
+		sum += float64(v * v)
 	}
 	return sum
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"minsep/internal/bisect"
 	"minsep/internal/param"
 )
 
@@ -76,11 +77,16 @@ func (s MultiOwner) Coins() Process {
 
 // ExpectedBatchSize is E|B_i| = Σ_e p (1-p)^{(b-1)|N(e)|} at every step.
 func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
-	return newBatchSizePolynomial(neighborhoods, s.MinSep).value(s.Prob)
+	sum := 0.0
+	for _, m := range slices.Sorted(maps.Keys(neighborhoods)) { // a fixed order gives sums with the same bits
+		sum += float64(neighborhoods[m]) * s.Prob * math.Pow(1-s.Prob, float64(s.MinSep-1)*float64(m))
+	}
+	return sum
 }
 
 // WithBatchSize returns the scheme with the smallest probability that gives the expected batch
-// size. A size that no probability reaches is an [InfeasibleError].
+// size. A size that no probability reaches, or only within 1e-4 of the largest one, is an
+// [InfeasibleError].
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{}
 	c.Positive("batch size", batch)
@@ -101,103 +107,28 @@ func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (M
 	if err := c.Err(); err != nil {
 		return s, err
 	}
-	f := newBatchSizePolynomial(neighborhoods, s.MinSep)
-	p, ok := f.reach(batch)
-	if !ok {
-		return s, infeasible(
-			batch,
-			f.largest(),
-			fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep),
-		)
+	at := s
+	size := func(p float64) float64 {
+		at.Prob = p
+		return at.ExpectedBatchSize(neighborhoods)
 	}
-	s.Prob = p
-	return s, s.Validate()
-}
-
-// batchSizePolynomial is f(p) = Σ_m count_m p (1-p)^{k_m} with k_m = (b-1) m.
-type batchSizePolynomial struct{ counts, powers []float64 }
-
-func newBatchSizePolynomial(neighborhoods Neighborhoods, minSep int) batchSizePolynomial {
-	var f batchSizePolynomial
-	for _, size := range slices.Sorted(maps.Keys(neighborhoods)) { // a fixed order gives sums with the same bits
-		f.counts = append(f.counts, float64(neighborhoods[size]))
-		f.powers = append(f.powers, float64(minSep-1)*float64(size))
-	}
-	return f
-}
-
-func (f batchSizePolynomial) value(p float64) float64 {
-	sum := 0.0
-	for i, c := range f.counts {
-		sum += c * p * math.Pow(1-p, f.powers[i])
-	}
-	return sum
-}
-
-// slope bounds f'(p) = Σ_m count_m (1-p)^{k_m-1} (1-(k_m+1)p) over low ≤ p ≤ high.
-func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
-	for i, c := range f.counts {
-		k := f.powers[i]
-		if k == 0 {
-			least, most = least+c, most+c
-			continue
+	// Up to one over the largest power every term rises, and from there on the size is looked at in
+	// steps of one per cent.
+	most := slices.Max(append(slices.Collect(maps.Keys(neighborhoods)), 0))
+	low, largest := 0.0, 0.0
+	for p := 1 / (1 + float64(s.MinSep-1)*float64(most)); ; p = min(1, 1.01*p) {
+		largest = max(largest, size(p))
+		if largest >= batch {
+			_, s.Prob = bisect.Between(low, p, 0, func(p float64) bool { return size(p) < batch })
+			return s, s.Validate()
 		}
-		big, small := math.Pow(1-low, k-1), math.Pow(1-high, k-1)
-		up, down := 1-(k+1)*low, 1-(k+1)*high // up ≥ down
-		if up >= 0 {
-			most += c * up * big
-		} else {
-			most += c * up * small
-		}
-		if down >= 0 {
-			least += c * down * small
-		} else {
-			least += c * down * big
+		if low = p; p == 1 {
+			break
 		}
 	}
-	return least, most
-}
-
-// monotone divides [low, high] into pieces on which f only rises or only falls, and calls visit for
-// them from left to right until it returns true. A piece around a turning point is divided until it
-// is a few ulps wide.
-func (f batchSizePolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
-	least, most := f.slope(low, high)
-	mid := low + (high-low)/2
-	if least >= 0 || most <= 0 || high-low <= 1e-15*high || mid == low || mid == high {
-		return visit(low, high)
-	}
-	return f.monotone(low, mid, visit) || f.monotone(mid, high, visit)
-}
-
-// reach returns the smallest p with f(p) ≥ value.
-func (f batchSizePolynomial) reach(value float64) (p float64, ok bool) {
-	ok = f.monotone(0, 1, func(low, high float64) bool {
-		if f.value(high) < value { // f(low) < value, or an earlier piece would have ended here
-			return false
-		}
-		for {
-			mid := low + (high-low)/2
-			if mid == low || mid == high {
-				p = high
-				return true
-			}
-			if f.value(mid) >= value {
-				high = mid
-			} else {
-				low = mid
-			}
-		}
-	})
-	return p, ok
-}
-
-// largest returns the maximum of f over [0, 1].
-func (f batchSizePolynomial) largest() float64 {
-	best := 0.0
-	f.monotone(0, 1, func(_, high float64) bool {
-		best = max(best, f.value(high))
-		return false
-	})
-	return best
+	return s, infeasible(
+		batch,
+		largest,
+		fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep),
+	)
 }

@@ -103,65 +103,9 @@ func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 		}
 	}
 	if s.Normalized {
-		n.RowScale = columnNorms(s)
+		n.RowScale = s.ColumnNorms()
 	}
 	return n, n.Validate(s.Steps)
-}
-
-// columnNorms returns the norms of the columns before they are normalised.
-// [mechanism.Strategy.ColumnNorms] may change its last digits with the version or the processor.
-// These norms are part of the noise, so here the same operations are done in the same order
-// everywhere, and no product is fused with a sum.
-func columnNorms(s *mechanism.Strategy) Coefs {
-	norms := make(Coefs, s.Steps)
-	if s.Columns != nil {
-		for i, c := range s.Columns {
-			square := 0.0
-			for _, v := range c {
-				square += float64(v * v)
-			}
-			norms[i] = math.Sqrt(square)
-		}
-		return norms
-	}
-	column := firstColumn(s)
-	square := 0.0
-	for size := 1; size <= s.Steps; size++ {
-		if size <= len(column) {
-			square += float64(column[size-1] * column[size-1])
-		}
-		norms[s.Steps-size] = math.Sqrt(square)
-	}
-	return norms
-}
-
-// firstColumn returns the first column of C before it is normalised, with or without its trailing
-// zeros.
-func firstColumn(s *mechanism.Strategy) []float64 {
-	if s.Toeplitz != nil {
-		return s.Toeplitz
-	}
-	c := make([]float64, s.Steps)
-	if s.BLT != nil {
-		c[0] = 1
-		for m, power := range s.BLT.Scales {
-			for t := 1; t < len(c); t++ {
-				c[t] += power
-				power *= s.BLT.Decays[m]
-			}
-		}
-		return c
-	}
-	h := s.InverseToeplitz
-	c[0] = 1 / h[0]
-	for t := 1; t < len(c); t++ {
-		sum := 0.0
-		for j := 1; j < len(h) && j <= t; j++ {
-			sum += float64(h[j] * c[t-j])
-		}
-		c[t] = -sum / h[0]
-	}
-	return c
 }
 
 // fromColumns fills gains and feedback of a strategy that is held by columns. Row t comes from the
