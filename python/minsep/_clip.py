@@ -143,7 +143,7 @@ def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -
     if grid:
         for name, values, of in ("total", total, "clip_and_sum"), ("noise", noise, "read_noise"):
             multiples = values / grid
-            if (multiples.round() != multiples).any() or 0 not in multiples.shape and abs(multiples).max() > held[name]:
+            if (multiples.round() != multiples).any() or 0 not in multiples.shape and max(multiples.max(), -multiples.min()) > held[name]:
                 raise ValueError(
                     f"{name}: has values that are not whole multiples of the grid, {grid}, or larger ones than its type holds: their low bits would show through the noise. "
                     f"Give what {of} gave, of this run, before any division or other rounding"

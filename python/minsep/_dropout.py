@@ -23,13 +23,13 @@ class Dropout(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     def _dropped(self, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         if not training or p == 0:
             return input
-        self._seed = _mixed(self._seed + 1)
-        words = _mixed(self._seed + torch.arange(input.numel(), device=input.device).reshape(input.shape)) >> 32
+        self._seed = mixed(self._seed + 1)
+        words = mixed(self._seed + torch.arange(input.numel(), device=input.device).reshape(input.shape)) >> 32
         kept = (words >= round(p * 2.0**32) - 2**31) / (1 - p) if p < 1 else torch.zeros_like(input)
         return input.mul_(kept) if inplace else input * kept.to(input.dtype)
 
 
-def _mixed(z: torch.Tensor) -> torch.Tensor:
+def mixed(z: torch.Tensor) -> torch.Tensor:
     """Words of 64 bits that are mixed from each number (splitmix64, Steele et al. 2014)."""
     z = z * -0x61C8864680B583EB
     z = (z ^ (z >> 30 & 2**34 - 1)) * -0x40A7B892E31B1A47

@@ -19,7 +19,7 @@ from ._arguments import place
 from ._batches import OwnerBatch
 from ._clip import HELD
 from ._devicereader import opening
-from ._dropout import Dropout
+from ._dropout import Dropout, mixed
 from ._guard import StepGuard
 from ._layers import Layers, check_gradient
 from ._models import check_modules, check_parameters, check_types
@@ -201,9 +201,9 @@ class Private:
             raise TrainingError("make_gradients: was called before, and the optimizer has made no step since: call optimizer.step() once after each, and make_gradients once for each batch")
         guard = self.guard
         step = self._session.next_step()
-        self._session.check_finite(torch.stack([local(p.detach()).sum(dtype=torch.float64) for p in self._trained().values()]).isfinite().all())
         with guard.telling():
-            self._check()
+            trained = self._check()
+            self._session.check_finite(torch.stack([local(p.detach()).sum(dtype=torch.promote_types(p.dtype, torch.float32)) for p in trained.values()]).isfinite().all())
             names = sorted(named)
             examples = [_tensor(x, f"argument {i + 1}") for i, x in enumerate(batch)] + [_tensor(named[name], name) for name in names]
             shapes = [tuple(x.shape[1:]) for x in examples]
@@ -221,12 +221,12 @@ class Private:
             self._check_sum(batch_of_all)
             given = self._processes.part(batch_of_all, self._microbatch)
             if self._sharded is None:
-                total = self._sum(step, names, examples, *given)
+                total = self._sum(trained, step, names, examples, *given)
             else:
                 self._processes.check_examples(examples)
         if self._sharded is not None:  # processes compute together, and one that fails now ends, which the others see
-            total = self._sum(step, names, examples, *given)
-        trained = self._trained()
+            total = self._sum(trained, step, names, examples, *given)
+            trained = self._trained()
         self._put(total, self._session.noise(step), trained)
         self._made = [(p, p.grad, local(p.grad)._version) for p in trained.values() if p.grad is not None]
 
@@ -255,7 +255,7 @@ class Private:
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
 
-    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], given: Any, rounds: int) -> Any:
+    def _sum(self, trained: dict[str, torch.Tensor], step: int, names: list[str], examples: list[torch.Tensor], given: Any, rounds: int) -> Any:
         """The sum of the clipped gradients of given rows; where processes compute together, in as
         many microbatches as rounds. A forward that changes buffers or
         weights is refused."""
@@ -270,7 +270,7 @@ class Private:
             with contextlib.nullcontext() if self._microbatch == 1 else Dropout(seed):
                 return functional_call(self._loss, values, tuple(parts[:plain]), dict(zip(names, parts[plain:])))
 
-        trained, whole, alone = self._trained(), dict[str, torch.Tensor](), set[str]()
+        whole, alone = dict[str, torch.Tensor](), set[str]()
         if self._sharded is not None:
             self._sharded.check()
             whole, alone = self._sharded.whole(), {name for name, p in trained.items() if id(p) in self._sharded.alone}
@@ -290,14 +290,13 @@ class Private:
 
         total = _torchsum.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
         check_rows(rows, len(examples[0]), owners)
-        seeds = torch.tensor([_seeds.number(self._session.seed, step, row) for row in rows.tolist()], dtype=torch.int64, device=examples[0].device)
+        seeds = mixed(torch.as_tensor(rows, dtype=torch.int64) + _seeds.number(self._session.seed, step, -1)).to(examples[0].device)
         params = {name: (p if name in alone else whole.get(name, p).detach()) for name, p in trained.items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]), contextlib.nullcontext() if self._sharded is None else self._sharded.computing():
             found = total(params, rows, seeds, *examples, owners=owners, collect=collect, rounds=rounds if collect else 0)
-        before = dict(self._loss.named_buffers())
         for name, b in buffers.items():
-            if b._version != versions[name] and not torch.equal(b, before[name]):
+            if b._version != versions[name] and not torch.equal(b, self._loss.get_buffer(name)):
                 raise ValueError(_CHANGES.format(f"buffer {name.removeprefix('model.')}"))
         for name, p in weights.items():
             if p._version != versions[name]:
@@ -315,9 +314,9 @@ class Private:
             reshard(self.model)
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
-    def _check(self) -> None:
-        """Refuses a model and an optimizer that cannot be trained privately, at every step, as
-        modes and parameters change."""
+    def _check(self) -> dict[str, torch.Tensor]:
+        """The trained parameters. Refuses a model and an optimizer that cannot be trained privately,
+        at every step, as modes and parameters change."""
         trained = self._trained()
         if list(trained) != self._names:
             changed = sorted({*trained} ^ {*self._names})[0]
@@ -327,6 +326,7 @@ class Private:
             if isinstance(part, torch.nn.Module):
                 check_modules(part)
         self._session.check_coordinates(sum(p.numel() for p in trained.values()), "model: has", "set requires_grad of the parameters that are not trained to False")
+        return trained
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """Refuses a step of another optimizer than the training's with trained parameters of the model,

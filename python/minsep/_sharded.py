@@ -36,8 +36,10 @@ def is_divided(x: Any) -> bool:
 
 def local(x: torch.Tensor) -> torch.Tensor:
     """What this process holds of a tensor."""
+    if not is_divided(x):
+        return x
     with torch.no_grad():
-        return x.to_local() if is_divided(x) else x
+        return x.to_local()
 
 
 class Sharded:
