@@ -257,8 +257,7 @@ class Private:
 
     def _sum(self, trained: dict[str, torch.Tensor], step: int, names: list[str], examples: list[torch.Tensor], given: Any, rounds: int) -> Any:
         """The sum of the clipped gradients of given rows; where processes compute together, in as
-        many microbatches as rounds. A forward that changes buffers or
-        weights is refused."""
+        many microbatches as rounds. Changes of buffers or weights are refused."""
         rows, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
         buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
         weights = dict(self._loss.named_parameters())
