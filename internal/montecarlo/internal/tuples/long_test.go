@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,19 @@ func TestSteadySteps(t *testing.T) {
 					compareWalks(t, steady, full)
 				}
 			}
+		}
+	}
+}
+
+// TestMovesServeOtherSteps: moves are not made for each step of a block or of an epoch, whose labels lead
+// on alike.
+func TestMovesServeOtherSteps(t *testing.T) {
+	g := likelihood.NewGram(likelihood.Toeplitz(500, slices.Repeat([]float64{.1}, 16)), .5)
+	for _, l := range []Law{bMinSep(64, .001, true), epochMinSep(16, 250)} {
+		o := plenty
+		o.Block = 16
+		if x := mustTable(t, l, g, 4, o); x.kept > int(x.Work)/10 {
+			t.Errorf("%d of %g states of steps have moves of their own", x.kept, x.Work)
 		}
 	}
 }

@@ -216,6 +216,9 @@ func newMoves(u *unrolled, i int) *moves {
 	return v
 }
 
+// fewLabels is the number up to which labels are followed to see whether moves serve.
+const fewLabels = 64
+
 // serves says whether moves hold at another step i of their pattern too: labels lead on as from the
 // step that they were made for, or to the end of the run, where V is 1 whatever the state.
 func (v *moves) serves(u *unrolled, i int) bool {
@@ -223,11 +226,25 @@ func (v *moves) serves(u *unrolled, i int) bool {
 	if v.at == i || i+1 == n || v.at+1 == n {
 		return v.at <= i
 	}
-	if v.at > i && v.ends || !slices.Equal(u.steps[i+1].wait, u.steps[v.at+1].wait) {
-		return false
+	here, there := u.steps[i+1].wait, u.steps[v.at+1].wait
+	same := slices.Equal(here, there)
+	for k := 1; k <= v.reaches && max(i, v.at)+k < n && same; k++ {
+		same = u.steps[v.at+k].pattern == u.steps[i+k].pattern
 	}
-	for k := 1; k <= v.reaches && max(i, v.at)+k < n; k++ {
-		if u.steps[v.at+k].pattern != u.steps[i+k].pattern {
+	switch {
+	case v.at > i && v.ends:
+		return false
+	case same, len(here) != len(there), len(here) > fewLabels:
+		return same
+	}
+	now, then := newWaits(u, i+1), newWaits(u, v.at+1)
+	for y := range here {
+		after := now.until(int32(y))
+		if after == nil {
+			continue
+		}
+		active, was := u.steps[i+1+here[y]].active, u.steps[min(v.at+1+there[y], n-1)].active
+		if active != was || !slices.Equal(after, then.until(int32(y))) {
 			return false
 		}
 	}
