@@ -27,7 +27,6 @@ type claim struct {
 //	transforms of many bands              one pass of 10000, 256 bands, ε 2: the same, with 1.9 × CPU; 64 bands: 1.03 ×
 //	F5.3, the joint of long walks         production 256/7200: the same, with 3.6 GiB in place of .9
 //	tables that grow with an estimate     epochs 250/1000: .585 in place of .558; 64 bands, 16/1000, ε 8: the same
-//	more samples of a candidate           64 bands: the same, with 1.45 × CPU; 16/1000, ε 8: .4263 in place of .4246
 //	tables kept for a verifier,
 //	patience with shorter blocks          two, eight, sampled and 500 owners: the same; went
 //	several orders in one proposal        one pass of 10000, 256 bands, ε 2 and 1: the same; went

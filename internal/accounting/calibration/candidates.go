@@ -70,13 +70,13 @@ func (c *calibrator) goal(i int, x, proven, bound, errors float64) accounting.Go
 		g.Cost = c.costs[i].Cost
 	}
 	s := c.searches[i]
+	f, known := s.fit()
 	switch {
 	case c.isEnough(proven, g.Cost):
 		g.Bound, g.Proven = proven, true
 	case len(s.estimates) == 0: // nothing is known
 		g.Mean, g.Errors = bound, 1
-	case s.isKnown():
-		f, _ := s.fit()
+	case known:
 		ratio, stdErr := f.at(x)
 		g.Mean = min(bound, s.Delta*math.Exp(ratio))
 		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
@@ -122,9 +122,8 @@ func (c *calibrator) between(x float64, bound func(pair [2]*divergence) float64)
 	)
 	first := known[0][0].x()
 	at := math.Log(max(bound(known[0]), 1e-300))
-	slope := -15.0                       // of ln M, about
-	if s := c.searches[0]; s.isKnown() { // near the noise multiplier, M falls as the divergence does or faster
-		f, _ := s.fit()
+	slope := -15.0                                    // of ln M, about
+	if f, isFitted := c.searches[0].fit(); isFitted { // near the noise multiplier, M falls as the divergence does or faster
 		slope = min(slope, -f.fall(first))
 	}
 	for _, other := range known[1:] {
@@ -201,16 +200,17 @@ func (c *calibrator) consider(ctx context.Context, x float64) error {
 	return err
 }
 
-// place is the least noise multiplier from ln σ = low to high at which trials are affordable with a
-// part of the budget that so many tables leave, which are to be made after it. M falls steeply and not
-// evenly with σ: it is computed at the place that is guessed, and guessed anew by what was computed.
+// place is the least noise multiplier from ln σ = low to high, to about near, at which trials are
+// affordable with a part of the budget that so many tables leave, which are to be made after it. M falls
+// steeply and not evenly with σ: it is computed at the place that is guessed, and guessed anew by what was
+// computed.
 func (c *calibrator) place(
 	ctx context.Context,
-	low, high, errors, part float64,
+	low, high, near, errors, part float64,
 	tables int,
 ) (pair [2]*divergence, found bool, err error) {
 	const mostPlaces, nearly = 4, 1.2
-	for try := range mostPlaces + 1 {
+	for try := 0; ; try++ {
 		found = false
 		for _, of := range c.known {
 			less := !found || of[0].x() < pair[0].x()
@@ -220,33 +220,18 @@ func (c *calibrator) place(
 		}
 		budget := part * c.left(tables+1)
 		affordable := func(x float64) bool { return c.affords(c.guess(x, errors), budget) }
-		enough := try == mostPlaces || c.inTime() && c.used() > (1-estimateShare)*c.total
-		if found && enough || !affordable(high) {
+		late := c.inTime() && c.used() > (1-estimateShare)*c.total
+		if try == mostPlaces || late && found || !affordable(high) {
 			return pair, found, nil
 		}
 		_, x := bisect.Between(low, high, 1e-4, func(x float64) bool { return !affordable(x) })
-		if try == mostPlaces || found && x > pair[0].x()-leastStep {
+		if found && x > pair[0].x()-near {
 			return pair, found, nil
 		}
 		if err := c.consider(ctx, min(high, x+float64(try)*leastStep/2)); err != nil { // guesses come nearer from below
 			return pair, false, err
 		}
 	}
-	return pair, found, nil
-}
-
-// deepen draws more samples of an estimate with the tables of a candidate, up to a standard error of
-// Rough: they cost less than the tables, and less than the samples of trials if little is known. 64
-// bands of 4000 steps took 1.5 times as long without it.
-func (c *calibrator) deepen(ctx context.Context, d *divergence) error {
-	stdErr := d.stdErr() / Rough
-	if !d.isConclusive() || stdErr <= 1 {
-		return nil
-	}
-	more := min(float64(d.samples)*(stdErr*stdErr-1), spared/4*c.left(2)/c.each(0))
-	err := c.searches[0].draw(ctx, d, d.samples+uint64(more))
-	c.out.Estimate = c.estimated()
-	return err
 }
 
 // choose is the smallest noise multiplier that the budget is likely to verify, and a fallback. Either
@@ -262,12 +247,8 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 	}
 	low, high, places := x-Rough, x+2*Farthest, []float64{}
 	for _, d := range p.estimates {
-		if d.tables < c.candidateTables() || d.x() <= low || d.x() >= high {
-			continue
-		}
-		places = append(places, d.x()) // with the tables that are there
-		if err := c.deepen(ctx, d); err != nil {
-			return nil, err
+		if d.tables >= c.candidateTables() && d.x() > low && d.x() < high {
+			places = append(places, d.x()) // with the tables that are there
 		}
 	}
 	if c.allows(c.gaussian) {
@@ -289,7 +270,7 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 	if !known {
 		part, tables = 0, 1
 	}
-	main, found, err := c.place(ctx, low, high, distance, part, tables)
+	main, found, err := c.place(ctx, low, high, leastStep, distance, part, tables)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: no noise multiplier up to %.4g is affordable", accounting.ErrTooFewSamples, math.Exp(high))
 	}
@@ -303,7 +284,7 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 	case isProven || tables == 1:
 		return pairs, nil
 	}
-	fallback, found, err := c.place(ctx, min(main[0].x()+leastStep, high), high, Apart, smallShare, 2)
+	fallback, found, err := c.place(ctx, min(main[0].x()+leastStep, high), high, Rough/2, Apart, smallShare, 2)
 	if found && fallback[0].x() > main[0].x() {
 		pairs = append(pairs, fallback)
 	}

@@ -423,8 +423,7 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 // was seen.
 func (c *calibrator) estimated() (sigma float64) {
 	for _, s := range c.searches {
-		if s.isKnown() {
-			f, _ := s.fit()
+		if f, known := s.fit(); known {
 			sigma = max(sigma, math.Exp(f.where(-math.Log(1-spared))))
 		}
 	}

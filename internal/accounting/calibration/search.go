@@ -189,18 +189,12 @@ func (s *search) fit() (f line, known bool) {
 				points = append(points, s.point(d))
 			}
 		}
-		if s.known = points != nil; !s.known {
+		if s.known = points != nil; !s.known && len(s.estimates) > 0 {
 			points = []point{s.point(s.estimates[len(s.estimates)-1])}
 		}
 		s.fitted, s.fittedOf = s.scale.fit(points), of
 	}
 	return s.fitted, s.known
-}
-
-// isKnown says whether any estimate shows more than a bound.
-func (s *search) isKnown() bool {
-	_, most := s.extent((*divergence).isConclusive)
-	return !math.IsInf(most, -1)
 }
 
 // isBehind says whether a fit is clearly above s.behind: it need be known only roughly then.
@@ -232,9 +226,6 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 			return f, nil
 		case s.spent() || known && !enough:
 			return f, s.tooExpensive()
-		case known && !d.isConclusive() && d.samples > 0 && d.most() <= s.Delta: // the line is too high there
-			_, conclusive := s.extent((*divergence).isConclusive)
-			goal = (x + conclusive) / 2
 		case known:
 		case !enough && below > x+2*Rough/Apart && !math.IsInf(below, 1): // M grows steeply with less noise
 			goal = (x + below) / 2
@@ -320,17 +311,14 @@ func (s *search) estimateAt(ctx context.Context, x, tolerance float64) (d *diver
 	}
 }
 
-// refined makes the tables of an estimate anew if it needs more samples than take as long as finer ones,
-// and says whether these lower M.
+// refined makes the finest tables of an estimate if its samples would take three times as long as the
+// tables that it has, and says whether these lower M.
 func (s *search) refined(ctx context.Context, d *divergence, need float64) (bool, error) {
-	work := min(s.tables, need*float64(s.Run.Strategy.Steps)*statesPerSecond/stepsPerSecond)
-	if s.direction == montecarlo.Q || work < 3*d.tables { // H(Q,P) has no tables
+	work := need * float64(s.Run.Strategy.Steps) * statesPerSecond / stepsPerSecond
+	if s.direction == montecarlo.Q || min(work, s.tables) < 3*d.tables { // H(Q,P) has no tables
 		return false, nil
 	}
-	if 3*work > s.tables { // there would be no other step
-		work = s.tables
-	}
-	return s.retabled(ctx, d, work)
+	return s.retabled(ctx, d, s.tables)
 }
 
 // retabled makes the tables of an estimate anew, and says whether they lower M to half of it.
