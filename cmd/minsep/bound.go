@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"slices"
 
@@ -19,31 +18,7 @@ import (
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph; may be repeated")
 	addFlags(f, read)
-	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
 }
-
-// idTypes is a flag that sets the id type of several columns at once.
-// The last of it and --example-type or --owner-type on the command line wins.
-type idTypes []*string
-
-func (t idTypes) String() string {
-	if len(t) == 0 || *t[0] == "" {
-		return graphio.Auto
-	}
-	return *t[0]
-}
-
-func (t idTypes) Set(s string) error {
-	if !slices.Contains([]string{graphio.Auto, "int64", "string"}, s) {
-		return errors.New("is none")
-	}
-	for _, column := range t {
-		*column = s
-	}
-	return nil
-}
-
-func (idTypes) Type() string { return "type of ids" }
 
 // orderValue is a flag that sets the order of examples.
 type orderValue struct{ order *ownergraph.Order }

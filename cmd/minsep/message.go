@@ -110,7 +110,6 @@ var typeRules = map[string]string{
 	"int64":        "must be a whole number, such as 5000 or 5e3",
 	"intSlice":     "must be whole numbers with commas between them",
 	"order":        "must be " + strings.Join(ownergraph.Orders, " or "),
-	"type of ids":  "must be auto, int64 or string",
 	"uint64":       "must be a whole number, and not below 0",
 }
 

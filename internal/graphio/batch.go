@@ -17,8 +17,6 @@ type Batch struct {
 	// Ownerless counts the examples without owners that were left out here, see
 	// [Options].SkipOwnerless.
 	Ownerless int64
-
-	units int64 // see mostUnits
 }
 
 // batcher collects edges and hands full batches on. After a fault it hands nothing on.
@@ -28,11 +26,8 @@ type batcher struct {
 	ctx    context.Context
 	split  *Split
 	emit   func(*Batch) error
-	size   int64 // of the file
-	taken  int64 // units so far
 
-	folder ownergraph.IDs // the owner that the folder's name says, if it says one
-	row    int64          // number of the next row, with row ids
+	row    int64 // number of the next row, with row ids
 	joined joinedScan
 	values []value // the owners of a record
 }
@@ -51,34 +46,12 @@ const (
 	jsonString                  // a string of JSON
 )
 
-func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
-	b := &batcher{ctx: ctx, split: s, size: size, emit: emit}
+func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher {
+	b := &batcher{ctx: ctx, split: s, emit: emit}
 	b.SingleOwner, b.row = s.SingleOwner, s.FirstRow
 	b.joined.off, b.joined.within = s.OwnerSeparator == NoSeparator, s.divides()
 	b.reset()
 	return b
-}
-
-// takeFolder reads the owner in the name of the folder.
-func (b *batcher) takeFolder() *Fault {
-	s := b.split
-	if s.FolderOwner == "" {
-		return nil
-	}
-	b.folder.Reset(s.OwnerType)
-	if k := appendText(&b.folder, []byte(s.FolderOwner), s.OwnerAsIs); k != fits {
-		return &Fault{Found: "in the folder's name, " + k.String(), Rule: k.rule(s.OwnerType)}
-	}
-	if s.OwnerSeparator == NoSeparator || s.OwnerType != ownergraph.String {
-		return nil
-	}
-	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, value{text: owner})) > 1 {
-		return &Fault{
-			Found: "in the folder's name, several owners in one value",
-			Rule:  "they would count as one owner: write a column of owners, or, of an id that only looks so, set --owner-separator none",
-		}
-	}
-	return nil
 }
 
 // appendRowID adds the number of the next row.
@@ -105,33 +78,12 @@ func (b *batcher) flush() error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
-	b.weigh()
-	if b.taken += b.units; b.taken > mostUnits(b.size) {
-		b.fault(dense(b.size))
-		b.reset()
-		return errTooMany // whatever follows
-	}
-	err := b.compareFolder()
-	if err == nil && len(b.faults) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
+	var err error
+	if len(b.faults) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
 		err = b.emit(&b.Batch)
 	}
 	b.reset()
 	return err
-}
-
-// compareFolder holds the owners of a file against the folder's name, if both have them.
-func (b *batcher) compareFolder() error {
-	for i := range b.Owners.Len() {
-		if b.split.InBoth && b.Owners.Compare(i, &b.folder, 0) != 0 {
-			return b.fault(
-				&Fault{
-					Found: "another id in the file than in the folder's name",
-					Rule:  "a column that both have must agree: remove one of the two",
-				},
-			)
-		}
-	}
-	return nil
 }
 
 // fault records a fault at a line and returns errTooMany when there is no room for another.
@@ -144,24 +96,13 @@ func (b *batcher) fault(f *Fault) error {
 	return nil
 }
 
-// weigh returns the number of units of the batch. The owner in the name of a folder is not counted:
-// the file does not store it.
-func (b *batcher) weigh() {
-	text := b.Examples.TextBytes()
-	if b.split.FolderOwner == "" {
-		text += b.Owners.TextBytes()
-	}
-	b.units = int64(b.Examples.Len() + text/unitText)
-}
-
 // appendRow adds the edges of a record: its example, unless no column has examples, and its owners,
-// unless the folder's name says them or there are none. place makes a fault of a column: 0 for
-// examples, 1 for owners.
+// unless each example is its own. place makes a fault of a column: 0 for examples, 1 for owners.
 func (b *batcher) appendRow(example value, owners []value, place func(column int) *Fault) *Fault {
 	s := b.split
 	edges := len(owners)
 	switch {
-	case s.SingleOwner || s.FolderOwner != "":
+	case s.SingleOwner:
 		edges = 1
 	case edges == 0 && s.SkipOwnerless:
 		b.Ownerless++
@@ -183,10 +124,6 @@ func (b *batcher) appendRow(example value, owners []value, place func(column int
 	if s.SingleOwner {
 		return nil
 	}
-	if s.FolderOwner != "" {
-		b.Owners.AppendFrom(&b.folder, 0)
-		return nil
-	}
 	for _, owner := range owners {
 		if f := b.appendValue(1, owner, place); f != nil {
 			return f
@@ -197,9 +134,9 @@ func (b *batcher) appendRow(example value, owners []value, place func(column int
 
 // appendValue adds an id to a column, as in appendRow.
 func (b *batcher) appendValue(column int, v value, place func(column int) *Fault) *Fault {
-	dst, asIs := &b.Examples, b.split.ExampleAsIs
+	dst, asIs := &b.Examples, b.split.AsIs
 	if column == 1 {
-		dst, asIs = &b.Owners, b.split.OwnerAsIs
+		dst = &b.Owners
 	}
 	fault := func(found, rule string) *Fault {
 		f := place(column)

@@ -5,13 +5,6 @@ import (
 	"errors"
 )
 
-// SetFreeUnits sets for how many edges any file may stand, and returns a function that sets it back.
-func SetFreeUnits(n int64) (restore func()) {
-	before := freeUnits
-	freeUnits = n
-	return func() { freeUnits = before }
-}
-
 // Read reads the whole graph, split by split in order, as [Split.Read] does.
 func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
 	var errs []error

@@ -56,7 +56,7 @@ func FuzzCSV(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o := graphio.Options{Format: graphio.CSV, Header: "no", ExampleType: "string", OwnerType: "string"}
+		o := graphio.Options{Format: graphio.CSV, Header: "no", IDType: "string"}
 		got, err := readMemory("f.csv", b, o)
 		var f *graphio.Fault
 		if err != nil && !errors.As(err, &f) {

@@ -1,7 +1,6 @@
 package graphio
 
 import (
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,60 +8,40 @@ import (
 	"minsep/internal/store"
 )
 
-// hiveNull stands in the name of a folder for a value that is null.
-const hiveNull = "__HIVE_DEFAULT_PARTITION__"
-
-// folderColumn is a column with its value in the name of a folder, as in owner_id=3/part-0.csv.
-// Hive, Spark and Arrow write tables so.
-type folderColumn struct{ name, value string } // value as it is written there
-
-// folderColumns returns the columns in the names of the folders that a file is in.
-func folderColumns(file string) (list []folderColumn) {
+// folderNames returns the columns that the names of the folders of a file give, as in
+// owner_id=3/part-0.csv. Hive, Spark and Arrow write tables so.
+func folderNames(file string) (names []string) {
 	if abs, err := store.Abs(file); err == nil {
 		file = abs
 	}
 	for part := range strings.SplitSeq(filepath.ToSlash(store.Dir(file)), "/") {
-		if name, value, is := strings.Cut(part, "="); is && name != "" {
-			list = append(list, folderColumn{name, value})
+		if name, _, is := strings.Cut(part, "="); is && name != "" {
+			names = append(names, name)
 		}
 	}
-	return list
+	return names
 }
 
-// inFolders finds a column among the folders' columns. The value is "" only if the column is not
-// there.
-func inFolders(list []folderColumn, names []string) (value string, fault *Fault) {
-	for _, c := range list {
-		name, err := url.PathUnescape(c.name)
-		if err != nil || !slices.Contains(names, name) {
-			continue
+// checkFolders refuses a file in a folder that names the column of owners or examples, and a list of
+// examples in a folder such as author=ada below the path that the user named: the folder probably
+// names the owner of these examples.
+func checkFolders(path, named string, isList bool, o *Options) *Fault {
+	for _, name := range folderNames(path) {
+		f := &Fault{
+			Column: name,
+			Found:  "a folder that names this column",
+			Rule:   "columns in names of folders are not read: write it as a column of the files, and rename the folders",
 		}
-		fail := func(found, rule string) (string, *Fault) {
-			return "", &Fault{Column: name, Found: found, Rule: rule}
-		}
-		decoded, err := url.PathUnescape(c.value)
 		switch {
-		case value != "":
-			return fail("two folders that name this column", "must be one: keep one of them")
-		case err != nil:
-			return fail("a folder's name with a % that begins no escape", "names of folders are URL-encoded")
-		case decoded == hiveNull:
-			return fail("a folder of rows without this column", "every record needs an id: leave this folder out")
-		case decoded == "":
-			return fail("a folder with an empty id", empty.rule(0))
+		case slices.Contains(o.ownerNames(), name), !o.RowIDs && slices.Contains(o.exampleNames(), name):
+			return f
+		case isList && !o.SingleOwner && !strings.Contains(named, name+"="):
+			f.Found = "examples without owners in a folder that names this column"
+			f.Rule += "; if it names no owners, and each example is its own owner, name the folders: --graph '…/" + name + "=*'"
+			return f
 		}
-		value = decoded
 	}
-	return value, nil
-}
-
-// inBoth is the fault of a column that both the file and the name of a folder have.
-func inBoth(column string) *Fault {
-	return &Fault{
-		Column: column,
-		Found:  "a column of the file and of the folder's name",
-		Rule:   "remove one of the two, or name other columns with --example-column and --owner-column",
-	}
+	return nil
 }
 
 // masked is a path without the values of columns in it, which may be ids.

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,13 +60,6 @@ var holders = map[string]func(t *testing.T, dir string, ids []string){
 	"list": func(t *testing.T, dir string, ids []string) {
 		ownerParquet(t, dir, parquet.List(parquet.String()), ids)
 	},
-	"folder": func(t *testing.T, dir string, ids []string) {
-		for _, id := range ids {
-			in := filepath.Join(dir, "owner_id="+url.PathEscape(id))
-			must.Do(t, os.MkdirAll(in, 0o700))
-			write(t, in, "g.csv", []byte("example_id\n1\n"))
-		}
-	},
 }
 
 func ownerText(delimiter string, ids []string) []byte {
@@ -106,7 +96,7 @@ func ownerParquet(t *testing.T, dir string, owner parquet.Node, ids []string) {
 // string.
 func TestOneRuleForIDs(t *testing.T) {
 	for name, hold := range holders {
-		typed := !strings.Contains(name, "sv") && name != "folder" // a column of strings, whatever the first id is
+		typed := !strings.Contains(name, "sv") // a column of strings, whatever the first id is
 		for rule, ids := range written {
 			isInt := rule == integers
 			refused := rule != "" && !isInt
@@ -136,12 +126,12 @@ func TestOneRuleForIDs(t *testing.T) {
 					t.Errorf("%s: %q alone is of type %v", name, id, src.OwnerType)
 				}
 				got, _, err = owners(defaults, "zoe", given)
-				if refused := refused || name == "folder" && isInt; refused != (err != nil) { // the first records of two files
+				if refused != (err != nil) {
 					t.Errorf("%s: %q after a string: got %q, %v", name, id, got, err)
 				}
 				both := []string{"zoe", id}
 				slices.Sort(both)
-				got, _, err = owners(graphio.Options{OwnerType: "string"}, "zoe", given)
+				got, _, err = owners(graphio.Options{IDType: "string"}, "zoe", given)
 				if err != nil || !slices.Equal(got, both) {
 					t.Errorf("%s: %q asked for as a string: got %q, %v", name, id, got, err)
 				}
@@ -202,7 +192,7 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 			for _, asked := range []bool{false, true} {
 				o, want := defaults, c.auto
 				if asked {
-					o.OwnerType, want = "string", c.strings
+					o.IDType, want = "string", c.strings
 				}
 				got, _, _, err := read([]string{write(t, t.TempDir(), name, text)}, o)
 				if want == "" && err == nil || want != "" && (err != nil || len(got) != 1 || got[0].owner != want) {

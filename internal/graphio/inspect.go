@@ -82,13 +82,8 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 			OwnerSeparator: o.OwnerSeparator,
 		},
 	}
-	fault := in.folders(o)
-	if fault != nil {
-		fault.File = name
-		return nil, fault
-	}
 	in.compression = compression
-	if fault = is.look(in, f, o); fault != nil {
+	if fault := is.look(in, f, o); fault != nil {
 		fault.File = name
 		return nil, fault
 	}

@@ -204,9 +204,9 @@ func TestOwnersInBytes(t *testing.T) {
 		fault                string
 	}{
 		{"text", "ann;bob", "ann", defaults, nil, "several owners in one value"},
-		{"text, to be divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";"}, nil, "a column of bytes, which --owner-separator does not divide: set --owner-type string"},
-		{"text, divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";", OwnerType: "string"}, []string{"ann", "bob", "ann"}, ""},
-		{"bytes, divided as text", "ann;\xffbob", "ann", graphio.Options{OwnerSeparator: ";", OwnerType: "string"}, nil, "not UTF-8"},
+		{"text, to be divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";"}, nil, "a column of bytes, which --owner-separator does not divide: set --id-type string"},
+		{"text, divided", "ann;bob", "ann", graphio.Options{OwnerSeparator: ";", IDType: "string"}, []string{"ann", "bob", "ann"}, ""},
+		{"bytes, divided as text", "ann;\xffbob", "ann", graphio.Options{OwnerSeparator: ";", IDType: "string"}, nil, "not UTF-8"},
 		{"text, each one owner", "ann;bob", "ann", graphio.Options{OwnerSeparator: graphio.NoSeparator}, []string{"ann;bob", "ann"}, ""},
 		{"bytes", "a\xff;b", "a;b", defaults, []string{"a\xff;b", "a;b"}, ""},
 		{"a number in bytes", "\x00\x00\x01\x02", "\x00\x00;b", defaults, []string{"\x00\x00\x01\x02", "\x00\x00;b"}, ""},

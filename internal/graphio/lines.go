@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/transform"
 )
 
 // MaxLine is the greatest length of a line without its end, or of the fields of a record in quotes,
@@ -30,17 +27,14 @@ type lines struct {
 	r      *bufio.Reader
 	long   []byte // a line that is longer than the memory of r
 	number int64  // lines given so far
-
-	crLF    bool // the line ended with "\r\n" in place of "\n"
-	charset *encoding.Decoder
-	decoded []byte // the line, if charset is not nil
+	crLF   bool   // the line ended with "\r\n" in place of "\n"
 }
 
 const lineBuffer = 1 << 17
 
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
 // "\r" there is dropped, as encoding/csv does, and so is a UTF-8 mark at the very beginning. The
-// bytes are good until the next call. They are UTF-8 if l.charset says from what to decode them.
+// bytes are good until the next call.
 // io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
@@ -61,7 +55,7 @@ func (l *lines) next() ([]byte, error) {
 	return l.take(line)
 }
 
-// take moves past a line, removes its end and decodes it.
+// take moves past a line, and removes its end.
 func (l *lines) take(line []byte) ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	if line, l.crLF = bytes.CutSuffix(line, []byte{'\r'}); len(line) > MaxLine {
@@ -74,12 +68,7 @@ func (l *lines) take(line []byte) ([]byte, error) {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
 	l.number++
-	if l.charset == nil {
-		return line, nil
-	}
-	var err error
-	l.decoded, _, err = transform.Append(l.charset, l.decoded[:0], line)
-	return l.decoded, err
+	return line, nil
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

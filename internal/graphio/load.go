@@ -3,7 +3,6 @@ package graphio
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/parallel"
@@ -22,13 +21,7 @@ func (b *Batch) OwnEdges() *ownergraph.Edges {
 // has any, or ctx's error.
 func (s *Source) Load(ctx context.Context) (*ownergraph.Graph, error) {
 	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)
-	var units atomic.Int64
-	add := func(b *Batch) error {
-		if units.Add(b.units) > mostUnits(s.Bytes) {
-			return dense(s.Bytes)
-		}
-		return edges.Add(b.OwnEdges())
-	}
+	add := func(b *Batch) error { return edges.Add(b.OwnEdges()) }
 	errs := parallel.Each(len(s.splits), 0, func(i int) error { return s.splits[i].Read(ctx, s.fs, add) })
 	if err := cmp.Or(errs...); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type jsonPart struct {
 func lookJSON(in *inspected, f File, o *Options) *Fault {
 	s := &in.split
 	p := &jsonPart{
-		textPart{Compression: in.compression, Encoding: o.Encoding},
+		textPart{in.compression},
 		o.exampleNames()[0],
 		o.ownerNames(),
 	}
@@ -48,7 +48,7 @@ func lookJSON(in *inspected, f File, o *Options) *Fault {
 	// The first line may have no owners, and so no type for them: the look goes on until both types
 	// are known, which in most files takes one line.
 	var line jsonLine
-	for !in.records || !in.example.known && !s.RowIDs || !in.owner.known && !s.SingleOwner && s.FolderOwner == "" {
+	for !in.records || !in.example.known && !s.RowIDs || !in.owner.known && !s.SingleOwner {
 		text, err := l.nextObject()
 		if err == io.EOF {
 			break
@@ -144,7 +144,7 @@ type jsonValue struct {
 func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 	switch first := bytes.TrimLeft(line, " \t\r"); {
 	case !utf8.Valid(line): // the decoder would put one character in the place of every other byte
-		return &Fault{Found: "text that is not UTF-8", Rule: "JSON is UTF-8: set --encoding latin1 or cp1252, or write it as UTF-8"}
+		return &Fault{Found: "text that is not UTF-8", Rule: "JSON is UTF-8: iconv -t UTF-8 writes it so"}
 	case first[0] == '[': // a usual mistake: a .json file with all records in one array
 		return &Fault{Found: "an array", Rule: "NDJSON has one object a line, not one array"}
 	case first[0] != '{':
@@ -160,10 +160,10 @@ func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 		var fault *Fault
 		switch key := decoded(j.parts[i]); {
 		case !s.RowIDs && string(key) == p.ExampleColumn:
-			fault = takeKey(&j.example.column, p.ExampleColumn, "")
+			fault = takeKey(&j.example.column, p.ExampleColumn)
 			example = j.parts[i+1]
 		case slices.ContainsFunc(p.OwnerColumns, func(name string) bool { return string(key) == name }):
-			fault = takeKey(&j.ownerKey, string(key), s.FolderOwner)
+			fault = takeKey(&j.ownerKey, string(key))
 			owners = j.parts[i+1]
 		}
 		if fault != nil {
@@ -180,7 +180,7 @@ func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 			return fault
 		}
 	}
-	if s.SingleOwner || s.FolderOwner != "" {
+	if s.SingleOwner {
 		return nil
 	}
 	if owners == nil {
@@ -190,10 +190,8 @@ func (j *jsonLine) parse(s *Split, p *jsonPart, line []byte) *Fault {
 }
 
 // takeKey sets the key of a column, which the line must have once.
-func takeKey(column *string, key, folder string) *Fault {
+func takeKey(column *string, key string) *Fault {
 	switch {
-	case folder != "":
-		return inBoth(key)
 	// Which of two values holds is undefined in JSON: readers differ, and the bound must hold for the
 	// owner that the trainer's reader sees.
 	case *column == key:

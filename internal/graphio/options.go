@@ -35,19 +35,17 @@ type Options struct {
 	OwnerColumn   string `json:"owner_column,omitempty" flag:"owner-column" help:"name or 1-based position of the owner column (default owner_id or owners)"`
 	// Delimiter between the fields of CSV and TSV: one byte. Empty: comma for CSV, tab for TSV.
 	Delimiter string `json:"delimiter,omitempty" flag:"delimiter" help:"the byte between two columns (default: a comma in CSV files, a tab in TSV files)"`
-	// Encoding of CSV, TSV and NDJSON: "latin1" or "cp1252", which are decoded. Empty: UTF-8.
-	Encoding string `json:"encoding,omitempty" flag:"encoding" help:"encoding of CSV, TSV and NDJSON files: utf-8, latin1, cp1252 (default utf-8)"`
 	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or
 	// empty. Auto: yes if it holds the names looked for, no if it has canonical integers there,
 	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
 	Header string `json:"header,omitempty" flag:"header" help:"whether CSV and TSV files begin with a header: auto, yes, no (default auto)"`
-	// ExampleType and OwnerType: "int64", "string", or Auto or empty, which takes the type of the
-	// Parquet or JSON files or, without any, of the first records, which must agree: int64 if it is
-	// a canonical integer (no sign +, no leading zeros, no -0), else string. A string that could be
-	// another spelling of an id, a number or one with blanks around it, is then a fault. "string"
-	// keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
-	ExampleType string `json:"example_type,omitempty" flag:"example-type" help:"type of the example ids, where it differs from the type of the owner ids"`
-	OwnerType   string `json:"owner_type,omitempty" flag:"owner-type" help:"type of the owner ids, where it differs from the type of the example ids"`
+	// IDType of both columns, or of owners with RowIDs: "int64", "string", or Auto or empty, which
+	// takes the type of each column of the Parquet or JSON files or, without any, of the first
+	// records, which must agree: int64 if it is a canonical integer (no sign +, no leading zeros, no
+	// -0), else string. A string that could be another spelling of an id, a number or one with
+	// blanks around it, is then a fault. "string" keeps ids as they are written, and reads integers
+	// of Parquet and JSON as their digits.
+	IDType string `json:"id_type,omitempty" flag:"id-type" help:"type of all ids: auto, int64, or string, which keeps them as they are written (default auto)"`
 	// OwnerSeparator divides each owner that is text into several, such as ";" in "ann;bob". Blanks
 	// and quotes around each and brackets around all are left out. [NoSeparator]: each is one owner,
 	// however it looks. Empty: text that looks like several owners is a fault.
@@ -78,15 +76,8 @@ func (o *Options) Validate() error {
 		c.Require(ok, name, value, rule)
 	}
 	oneOf("format", o.Format, Formats()...)
-	c.Require(
-		o.Encoding == "" || o.Encoding == "utf-8" || encodings[o.Encoding] != nil,
-		"encoding",
-		o.Encoding,
-		"must be utf-8, latin1 or cp1252",
-	)
 	oneOf("header", o.Header, "yes", "no")
-	oneOf("example type", o.ExampleType, "int64", "string")
-	oneOf("owner type", o.OwnerType, "int64", "string")
+	oneOf("id type", o.IDType, "int64", "string")
 	d := o.Delimiter
 	c.Require(
 		len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0,
@@ -119,12 +110,6 @@ func (o *Options) Validate() error {
 		o.ExampleColumn,
 		"must be left out with --row-ids",
 	)
-	c.Require(
-		!o.RowIDs || o.ExampleType == "" || o.ExampleType == Auto || o.ExampleType == ownergraph.Int64.String(),
-		"example type",
-		o.ExampleType,
-		"must be int64 with --row-ids: leave it out, and set --owner-type for owners",
-	)
 	return c.Err()
 }
 
@@ -133,6 +118,17 @@ func (o *Options) fs() FS {
 		return Files{}
 	}
 	return o.FS
+}
+
+// asIs reports whether strings are asked for.
+func (o *Options) asIs() bool { return o.IDType == ownergraph.String.String() }
+
+// exampleType is the type of examples that is asked for. Numbers of rows have their own.
+func (o *Options) exampleType() string {
+	if o.RowIDs {
+		return ""
+	}
+	return o.IDType
 }
 
 // exampleNames are the names that the example column may have.

@@ -307,3 +307,13 @@ func TestNullOwners(t *testing.T) {
 		}
 	}
 }
+
+// readAll counts the edges of a Parquet file.
+func readAll(t *testing.T, file []byte) (edges int, err error) {
+	t.Helper()
+	source, err := graphio.Open(t.Context(), []string{write(t, t.TempDir(), "g.parquet", file)}, defaults)
+	if err != nil {
+		return 0, err
+	}
+	return edges, source.Read(t.Context(), func(b *graphio.Batch) error { edges += b.Len(); return nil })
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"minsep/internal/idcolumn"
@@ -45,17 +44,12 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 	}
 	s := &in.split
 	s.SingleOwner = s.SingleOwner ||
-		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.RowIDs && s.FolderOwner == ""
+		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.RowIDs
 	p := new(parquetPart)
 	in.part, in.readBytes = p, 0
 	columns, fault := parquetColumns(in, file, p, o)
 	if fault != nil {
 		return fault
-	}
-	// Dictionaries and runs let a few bytes claim any number of values. Such a file would fill the
-	// memory of whoever reads it.
-	if file.MostValues(columns) > mostUnits(in.size) {
-		return dense(in.size)
 	}
 	for g := range file.Groups() {
 		for _, c := range columns {
@@ -80,7 +74,6 @@ func parquetColumns(
 	o *Options,
 ) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
-	s.InBoth = s.FolderOwner != "" && hasColumn(file, o.ownerNames())
 	if !s.RowIDs {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
@@ -94,9 +87,6 @@ func parquetColumns(
 	if fault != nil || s.SingleOwner {
 		return columns, fault
 	}
-	if s.FolderOwner != "" && !s.InBoth {
-		return columns, nil
-	}
 	c, fault := findColumn(file, o.ownerNames(), position(o.OwnerColumn))
 	if fault != nil {
 		return nil, fault
@@ -104,20 +94,15 @@ func parquetColumns(
 	if c.Name == p.ExampleColumn {
 		return nil, &Fault{Column: c.Name, Found: "examples and owners in one column", Rule: columnsRule}
 	}
-	if c.Type == ownergraph.Bytes && s.divides() && !asIs(o.OwnerType) {
+	if c.Type == ownergraph.Bytes && s.divides() && !o.asIs() {
 		return nil, &Fault{
 			Column: c.Name,
 			Found:  "a column of bytes, which --owner-separator does not divide",
-			Rule:   "set --owner-type string too if they are text",
+			Rule:   "set --id-type string too if they are text",
 		}
 	}
 	p.OwnerColumns, in.owner = []string{c.Name}, idType{true, true, c.Type}
 	return append(columns, c), nil
-}
-
-// hasColumn reports whether a file has a column of one of the names.
-func hasColumn(file *idcolumn.File, names []string) bool {
-	return slices.ContainsFunc(file.Columns, func(c *idcolumn.Column) bool { return slices.Contains(names, c.Name) })
 }
 
 const columnsRule = "set --example-column and --owner-column"
@@ -205,14 +190,14 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 			return b.fault(fault)
 		}
 	}
-	if !s.SingleOwner && (s.FolderOwner == "" || s.InBoth) {
+	if !s.SingleOwner {
 		if columns[1], fault = findColumn(file, p.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
 		columns[1].Divided = columns[1].Type != ownergraph.Int64 && s.divides()
 	}
 	// The split was made from an earlier look at the file, perhaps on another machine.
-	if !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
+	if !readAs(columns[0], s.ExampleType, s.AsIs) || !readAs(columns[1], s.OwnerType, s.AsIs) ||
 		columns[0] != nil && columns[0].List {
 		return b.fault(
 			&Fault{
@@ -324,16 +309,12 @@ func (g *rowGroup) readFlat() error {
 	return nil
 }
 
-// fill takes the next n ids of a flat column, or of the folder's name, and records faults of values
-// that are not ids.
+// fill takes the next n ids of a flat column, or numbers of rows, and records faults of values that
+// are not ids.
 func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
 	if c == nil {
 		for range n {
-			if dst == &g.Owners {
-				dst.AppendFrom(&g.folder, 0)
-			} else {
-				g.appendRowID(dst)
-			}
+			g.appendRowID(dst)
 		}
 		return nil
 	}
@@ -360,9 +341,7 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 // elsewhere, unless ids are kept as they are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
 	place := func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name} }
-	asIs := g.split.ExampleAsIs
 	if c == g.columns[1] {
-		asIs = g.split.OwnerAsIs
 		if dst.Type == ownergraph.Bytes && !ownergraph.IsText(dst.Bytes(i)) {
 			g.joined.off = true
 		}
@@ -371,7 +350,7 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 		}
 	}
 	k := fits
-	if !asIs && dst.Type == ownergraph.String {
+	if !g.split.AsIs && dst.Type == ownergraph.String {
 		k = spelling(dst.Bytes(i))
 	}
 	if k == fits {

@@ -3,7 +3,6 @@ package graphio_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +31,7 @@ func TestRowIDs(t *testing.T) {
 			want = append(want, edge{fmt.Sprint(5*file + row), e.owner})
 		}
 	}
-	for _, o := range []graphio.Options{{RowIDs: true}, {RowIDs: true, SkipOwnerless: true, OwnerType: "string"}} {
+	for _, o := range []graphio.Options{{RowIDs: true}, {RowIDs: true, SkipOwnerless: true, IDType: "string"}} {
 		reads(t, fmt.Sprintf("%+v", o), tree(t, files), o, want)
 	}
 	skipped := tree(t, map[string]string{
@@ -44,9 +43,7 @@ func TestRowIDs(t *testing.T) {
 	if err != nil || ownerless != 5 || !slices.Equal(got, []edge{{"1", "a"}, {"4", "b"}, {"4", "c"}, {"7", "d"}}) {
 		t.Errorf("%q, %d without owners, %v", got, ownerless, err)
 	}
-	dir := tree(t, map[string]string{"owner_id=ann/1.ndjson": "{}\n{}\n", "owner_id=bob/2.csv": "x\n5\n6\n", "owner_id=carl/3.parquet": files["5.parquet"]})
-	reads(t, "owners in the names of folders", filepath.Join(dir, "owner_id=[ab]*"), graphio.Options{RowIDs: true, Header: "yes"}, []edge{{"0", "ann"}, {"1", "ann"}, {"2", "bob"}, {"3", "bob"}})
-	for _, o := range []graphio.Options{{RowIDs: true, ExampleColumn: "x"}, {RowIDs: true, SingleOwner: true}, {RowIDs: true, ExampleType: "string"}} {
+	for _, o := range []graphio.Options{{RowIDs: true, ExampleColumn: "x"}, {RowIDs: true, SingleOwner: true}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is valid", o)
 		}
@@ -87,7 +84,7 @@ func TestRestartingIDs(t *testing.T) {
 		{"shuffled, and longer than a batch", map[string]string{"1.csv": file("header.csv", shuffled), "2.parquet": file("edges.parquet", shuffled)}, defaults, true},
 		{"named rows", map[string]string{"1.csv": named("row"), "2.csv": named("row")}, defaults, true},
 		{"rows of other names", map[string]string{"1.csv": named("a"), "2.csv": named("b")}, defaults, false},
-		{"integers as strings", map[string]string{"1.parquet": file("edges.parquet", rows(0, 1)), "2.parquet": file("edges.parquet", rows(0, 1))}, graphio.Options{ExampleType: "string"}, true},
+		{"integers as strings", map[string]string{"1.parquet": file("edges.parquet", rows(0, 1)), "2.parquet": file("edges.parquet", rows(0, 1))}, graphio.Options{IDType: "string"}, true},
 		{"one goes on", map[string]string{"1.csv": fromZero, "2.csv": file("header.csv", rows(6000, 1))}, defaults, false},
 		{"parts of one numbering", map[string]string{"1.csv": file("header.csv", rows(0, 2)), "2.csv": file("header.csv", rows(1, 2))}, defaults, false},
 		{"numbered by us", map[string]string{"1.csv": fromZero, "2.csv": fromZero}, graphio.Options{RowIDs: true}, false},

@@ -2,7 +2,6 @@ package graphio
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,9 +61,13 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 				continue
 			}
 			seen[name] = true
-			in, fault := inspect(ctx, name, len(seen), &o)
+			var in *inspected
+			fault := checkFolders(name, p, false, &o)
 			if fault == nil {
-				fault = in.checkFolders(p, &o)
+				in, fault = inspect(ctx, name, len(seen), &o)
+			}
+			if fault == nil {
+				fault = checkFolders(name, p, in.split.SingleOwner, &o)
 			}
 			if fault != nil {
 				fault.File, fault.Number = name, len(seen)
@@ -83,7 +86,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 	}
 	for _, in := range files {
 		in.split.ExampleType, in.split.OwnerType = s.ExampleType, s.OwnerType
-		in.split.ExampleAsIs, in.split.OwnerAsIs = asIs(o.ExampleType), asIs(o.OwnerType)
+		in.split.AsIs = o.asIs()
 		if s.SingleOwner {
 			in.split.OwnerType = s.ExampleType
 		}
@@ -131,13 +134,13 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 	s.ExampleType, f = agreeType(
 		files,
 		"examples",
-		o.ExampleType,
+		o.exampleType(),
 		func(in *inspected) idType { return in.example },
 	)
 	list = append(list, f...)
 	s.OwnerType = s.ExampleType
 	if !s.SingleOwner {
-		s.OwnerType, f = agreeType(files, "owners", o.OwnerType, func(in *inspected) idType { return in.owner })
+		s.OwnerType, f = agreeType(files, "owners", o.IDType, func(in *inspected) idType { return in.owner })
 		list = append(list, f...)
 	}
 	return list
@@ -225,9 +228,6 @@ func agreeType(
 // fixes reports whether the format of a file stores the type of a column.
 func (in *inspected) fixes(of func(*inspected) idType) bool { return of(in).fixed }
 
-// asIs reports whether the option asks for strings.
-func asIs(option string) bool { return option == ownergraph.String.String() }
-
 // Splits returns the units of work in the order of the files.
 func (s *Source) Splits() []Split { return slices.Clone(s.splits) }
 
@@ -277,46 +277,6 @@ func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *tab
 	if names != nil && sure && o.Header != "no" {
 		f.Rule += "; the header has " + strings.Join(names, ", ")
 	}
-}
-
-// folders takes the owners from the names of the folders, if they have them.
-func (in *inspected) folders(o *Options) (fault *Fault) {
-	s := &in.split
-	list := folderColumns(s.Path)
-	if position(o.ExampleColumn) < 0 && !o.RowIDs {
-		if example, fault := inFolders(list, o.exampleNames()); fault != nil || example != "" {
-			return cmp.Or(fault, &Fault{
-				Column: o.exampleNames()[0],
-				Found:  "a folder that names the example",
-				Rule:   "only an owner may stand there: write the examples as a column of the file",
-			})
-		}
-	}
-	if o.SingleOwner || position(o.OwnerColumn) >= 0 {
-		return nil
-	}
-	if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil || s.FolderOwner == "" {
-		return fault
-	}
-	return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
-}
-
-// checkFolders refuses a list of examples in a folder such as author=ada below the path that the
-// user named: the folder probably names the owner of these examples.
-func (in *inspected) checkFolders(named string, o *Options) *Fault {
-	if !in.split.SingleOwner || o.SingleOwner {
-		return nil
-	}
-	for _, c := range folderColumns(in.split.Path) {
-		if !strings.Contains(named, c.name+"=") {
-			return &Fault{
-				Column: c.name,
-				Found:  "examples without owners in a folder that names this column",
-				Rule:   "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'",
-			}
-		}
-	}
-	return nil
 }
 
 // Warnings returns what is odd about the graph: about its files, about the figures that it has before

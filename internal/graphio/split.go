@@ -30,16 +30,11 @@ type Split struct {
 	RowIDs   bool  `json:"row_ids,omitempty"`
 	FirstRow int64 `json:"first_row,omitempty"`
 
-	// FolderOwner is the owner of all records, from the name of a folder; "" if no folder names it.
-	FolderOwner string `json:"folder_owner,omitempty"`
 	// OwnerSeparator as in [Options].
 	OwnerSeparator string `json:"owner_separator,omitempty"`
-	// InBoth says that the file has the column of owners too, and that its ids must be the folder's.
-	InBoth bool `json:"in_both,omitempty"`
-	// Strings that were asked for by name are kept as they are written, and integers are read as
-	// their digits.
-	ExampleAsIs bool `json:"example_as_is,omitempty"`
-	OwnerAsIs   bool `json:"owner_as_is,omitempty"`
+	// AsIs says that strings were asked for: they are kept as they are written, and integers are read
+	// as their digits.
+	AsIs bool `json:"as_is,omitempty"`
 	// Number is the file's number in the graph, from 1.
 	Number int `json:"number,omitempty"`
 
@@ -69,12 +64,8 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if fault := s.unchanged(f); fault != nil {
 		return errors.Join(fault, f.Close())
 	}
-	b := newBatcher(ctx, s, f.Size(), emit)
-	if fault := b.takeFolder(); fault != nil {
-		err = b.fault(fault)
-	} else {
-		err = of.read(s, f, b)
-	}
+	b := newBatcher(ctx, s, emit)
+	err = of.read(s, f, b)
 	if joined := b.joined.end(); joined != nil && err == nil {
 		err = b.fault(joined)
 	}

@@ -48,7 +48,7 @@ type tablePart struct {
 // table looks at the first records of a table; between is the name of its delimiters.
 func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
 	s := &in.split
-	in.part, t.Compression, t.Encoding = t, in.compression, o.Encoding
+	in.part, t.Compression = t, in.compression
 	l, end, fault := t.begin(f)
 	if fault != nil {
 		return fault
@@ -102,17 +102,17 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	}
 	in.records = true
 	if !s.RowIDs {
-		if f := firstType(&in.example, fields[t.Example], o.ExampleType, fmt.Sprintf("column %d", t.Example+1)); f != nil {
+		if f := firstType(&in.example, fields[t.Example], o.IDType, fmt.Sprintf("column %d", t.Example+1)); f != nil {
 			f.Line = line
 			return f
 		}
 	}
-	if !s.SingleOwner && s.FolderOwner == "" {
+	if !s.SingleOwner {
 		var first []byte // none if the record has no owners, which is a fault when it is read
 		if owners := s.owners(nil, value{text: fields[t.Owner]}); len(owners) > 0 {
 			first = owners[0].text
 		}
-		if f := firstType(&in.owner, first, o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
+		if f := firstType(&in.owner, first, o.IDType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
 			f.Line = line
 			return f
 		}
@@ -130,8 +130,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	find := func(wanted []string) int {
 		return slices.IndexFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
 	}
-	noExample, noOwner := s.RowIDs, s.FolderOwner != ""
-	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !noExample && !noOwner
+	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !s.RowIDs
 	s.SingleOwner = single
 	t.Example, t.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
 	named := func(option string, at int) bool { return option != "" && at < 0 }
@@ -141,7 +140,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	if header == "" || header == Auto {
 		switch {
 		case t.Example < 0 && find(o.exampleNames()) >= 0, t.Owner < 0 && !single && find(o.ownerNames()) >= 0,
-			named(o.ExampleColumn, t.Example) && !noExample, named(o.OwnerColumn, t.Owner) && !noOwner:
+			named(o.ExampleColumn, t.Example) && !s.RowIDs, named(o.OwnerColumn, t.Owner):
 			header = "yes"
 		default:
 			header = "no"
@@ -149,32 +148,26 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	}
 	t.Header = header == "yes"
 	if !t.Header {
-		// With one column in the folder's name, nothing says which of several columns is the other.
-		if (noExample || noOwner) && len(first) != 1 {
+		if s.RowIDs && len(first) != 1 {
 			return &Fault{
 				Found: words.Count(len(first), "field") + " without a header",
-				Rule:  "where the name of a folder or --row-ids gives a column, a file with several columns needs a header",
+				Rule:  "with --row-ids a file with several columns needs a header",
 			}
 		}
-		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
+		if named(o.ExampleColumn, t.Example) && !s.RowIDs || named(o.OwnerColumn, t.Owner) {
 			return &Fault{
 				Found: "columns given by name in a file without a header",
 				Rule:  "give their positions, counted from 1",
 			}
 		}
-		t.byPosition(noExample)
+		t.byPosition(s.RowIDs)
 	}
 	for _, c := range []struct {
 		at     *int
 		wanted []string
 		unused bool
-	}{{&t.Example, o.exampleNames(), noExample}, {&t.Owner, o.ownerNames(), single || noOwner}} {
+	}{{&t.Example, o.exampleNames(), s.RowIDs}, {&t.Owner, o.ownerNames(), single}} {
 		switch {
-		case c.at == &t.Example && s.RowIDs: // such a column may be there
-			*c.at = 0
-			continue
-		case c.unused && !single && t.Header && find(c.wanted) >= 0:
-			return inBoth(names[find(c.wanted)])
 		case c.unused:
 			*c.at = 0
 			continue
@@ -204,7 +197,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 			}
 		}
 	}
-	if !single && !noExample && !noOwner && t.Example == t.Owner {
+	if !single && !s.RowIDs && t.Example == t.Owner {
 		return &Fault{
 			Column: fmt.Sprintf("column %d", t.Example+1),
 			Found:  "examples and owners in one column",
@@ -298,7 +291,7 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 
 // isOwnerless reports whether a record has no owner, and is to be left out.
 func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
-	if !s.SkipOwnerless || s.SingleOwner || s.FolderOwner != "" || len(fields) != t.Fields {
+	if !s.SkipOwnerless || s.SingleOwner || len(fields) != t.Fields {
 		return false
 	}
 	return len(s.owners(nil, value{text: fields[t.Owner]})) == 0
@@ -316,9 +309,7 @@ func (t *tablePart) isHeader(s *Split, fields [][]byte) bool {
 		return slices.ContainsFunc(t.Names[0], is) || slices.ContainsFunc(t.Names[1], is)
 	}
 	// A column that the file lacks has no name in it.
-	lacksOwners := s.SingleOwner || s.FolderOwner != ""
-	return (s.RowIDs || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
-		!(s.RowIDs && lacksOwners)
+	return (s.RowIDs || isName(t.Example)) && (s.SingleOwner || isName(t.Owner))
 }
 
 // appendRecord adds the edge of a record to the batch.
@@ -340,7 +331,7 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 		return &Fault{Found: "a header in the middle of the file", Rule: rule}
 	}
 	b.values = b.values[:0]
-	if !s.SingleOwner && s.FolderOwner == "" {
+	if !s.SingleOwner {
 		b.values = s.owners(b.values, value{text: fields[t.Owner]})
 	}
 	return b.appendRow(value{text: fields[t.Example]}, b.values, func(column int) *Fault {

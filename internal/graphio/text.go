@@ -3,15 +3,11 @@ package graphio
 import (
 	"bufio"
 	"io"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
 )
 
 // textPart says how to read the lines of a text.
 type textPart struct {
 	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
-	Encoding    string `json:"encoding,omitempty"`    // a key of encodings, or none for UTF-8
 }
 
 // begin begins to read the lines.
@@ -20,8 +16,7 @@ func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
 	if err != nil {
 		return nil, nil, &Fault{Err: err}
 	}
-	l = &lines{r: bufio.NewReaderSize(r, lineBuffer), charset: decoderOf(t.Encoding)}
-	return l, func() { r.Close() }, nil
+	return &lines{r: bufio.NewReaderSize(r, lineBuffer)}, func() { r.Close() }, nil
 }
 
 // count counts the records that next goes through. A fault ends the count: it shows when the graph is
@@ -36,17 +31,6 @@ func (t *textPart) count(f File, next func(*lines) func() error) (n int64, err e
 		n++
 	}
 	return n, nil
-}
-
-// encodings are the encodings of text besides UTF-8. Each byte is one character in them.
-var encodings = map[string]*charmap.Charmap{"latin1": charmap.ISO8859_1, "cp1252": charmap.Windows1252}
-
-// decoderOf returns a decoder into UTF-8; nil for UTF-8 itself.
-func decoderOf(name string) *encoding.Decoder {
-	if from := encodings[name]; from != nil {
-		return from.NewDecoder()
-	}
-	return nil
 }
 
 // eachOf reads the lines.

@@ -47,7 +47,7 @@ func (k kind) rule(t ownergraph.IDType) string {
 	case withNUL:
 		return "text files hold no NUL: iconv -f UTF-16 -t UTF-8 makes UTF-8 of UTF-16"
 	case notUTF8:
-		return "set --encoding latin1 or cp1252, whichever the file is written in, or write it as UTF-8; ids that are bytes belong in a binary column of Parquet"
+		return "write it as UTF-8, by iconv -f LATIN1 -t UTF-8 or -f CP1252, whichever it is written in; ids that are bytes belong in a binary column of Parquet"
 	case blanks:
 		return "nothing is trimmed: remove the blanks, or set --id-type string, which keeps them"
 	case bigInteger:

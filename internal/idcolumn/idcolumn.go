@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -248,21 +247,6 @@ func (f *File) Groups() int { return len(f.groups) }
 
 // GroupRows returns the number of rows of a row group.
 func (f *File) GroupRows(group int) int64 { return f.groups[group].NumRows }
-
-// MostValues is how many values, at most, a row has of any of the columns, over all rows: as the
-// footer says, which the pages are held against.
-func (f *File) MostValues(columns []*Column) (most int64) {
-	for _, c := range columns {
-		sum := int64(0)
-		for _, rg := range f.groups {
-			if c.leaf < len(rg.Columns) {
-				sum += min(max(0, rg.Columns[c.leaf].MetaData.NumValues), math.MaxInt64-sum)
-			}
-		}
-		most = max(most, sum)
-	}
-	return most
-}
 
 // Check compares the footer's entry for a column in a row group with the column and the file,
 // and returns its size in the file. A row group without rows has no pages, whatever offset its

@@ -204,7 +204,7 @@ func TestDifferencesInALine(t *testing.T) {
 // and nothing in a name of a file does.
 func TestWithFields(t *testing.T) {
 	for text, want := range map[string]string{
-		"set --delimiter ';' or --id-type string": "set graph.delimiter ';' or graph.example_type and graph.owner_type string",
+		"set --delimiter ';' or --id-type string": "set graph.delimiter ';' or graph.id_type string",
 		"--graph a--steps.csv: is empty":          "graph.paths a--steps.csv: is empty",
 		"--cpu-time 8m or more (or --samples 3)":  "privacy.cpu_time 8m or more (or privacy.samples 3)",
 		"a smaller --max-per-owner, --min-sep":    "a smaller bound.max_examples_per_owner, scheme.min_sep",

@@ -163,8 +163,6 @@ func WithFields(text string) string {
 		switch field := FieldOf(flag[2:]); {
 		case flag == "--graph":
 			return "graph.paths"
-		case flag == "--id-type":
-			return "graph.example_type and graph.owner_type"
 		case strings.Contains(field, "."):
 			return field
 		}
