@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,14 +15,6 @@ import (
 	"minsep/internal/words"
 )
 
-// Workloads, by the names of users.
-const (
-	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
-	TrainingWorkload = "training" // noise as the optimizer of a Training passes it on, until it is forgotten
-)
-
-var workloads = []string{PrefixWorkload, TrainingWorkload}
-
 // Params describe a strategy and the workload that it is made for, as users give them in plans and
 // by flags. A zero value stands for a field that is not given.
 type Params struct {
@@ -29,10 +22,8 @@ type Params struct {
 	Steps int    `json:"steps" flag:"steps" help:"number of training steps"`                                                           // 1 to MaxSteps, or to the family's limit
 	Bands int    `json:"bands,omitempty" flag:"bands" help:"number of bands of the strategy, or of its inverse for the inverse kinds"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
-	// Workload is prefix or training. Where it is left out, it is training if anything of Training
-	// is given, and else prefix.
-	Workload string `json:"workload,omitempty" flag:"workload" help:"workload that the error is measured on: prefix or training (default: training if any flag of a training is given, else prefix)"`
-	Training        // of the training workload
+	// Training makes the workload; with nothing of it given, the workload is prefix sums.
+	Training
 
 	Objective         string `json:"objective,omitempty" flag:"objective" help:"the error to minimise: mean or max, over the steps (default mean)"`                            // mean (the default) or max
 	MinSep            int    `json:"min_sep,omitempty" flag:"min-sep" help:"least number of steps from one participation to the next (default: each example takes part once)"` // at least 1, in steps; 0: one participation
@@ -94,7 +85,7 @@ func (p Params) Validate() error {
 	)
 	c.AtLeast("min-sep", p.MinSep, 0)
 	c.AtLeast("max-participations", p.MaxParticipations, 0)
-	p.checkWorkload(&c)
+	p.Training.check(p.Steps, &c)
 	return c.Err()
 }
 
@@ -182,76 +173,31 @@ func (f Family) rule(p Params) string {
 	return fmt.Sprintf("must be a finite number of at least %.4g", f.lowest(p))
 }
 
-// workloadName returns the name of the workload, with the default in place.
-func (p Params) workloadName() string {
-	switch {
-	case p.Workload != "":
-		return p.Workload
-	case p.Training != Training{}:
-		return TrainingWorkload
-	}
-	return PrefixWorkload
-}
-
-// MadeFor returns the workload's name and its training, with defaults for p's steps in place. Two
-// Params for which it returns the same have the same workload.
-func (p Params) MadeFor() (workload string, t Training) {
-	workload, t = p.workloadName(), p.Training
-	if t.Schedule == ConstantSchedule {
-		t.Schedule = ""
-	}
+// MadeFor returns the training with its defaults for p's steps in place. Two Params for which it
+// returns the same have the same workload.
+func (p Params) MadeFor() Training {
+	t := p.Training
+	t.Memory, t.Schedule = t.memory(p.Steps), t.schedule()
 	if t.Schedule == WarmupCosineSchedule {
 		t.WarmupSteps = t.warmup(p.Steps)
 	}
-	if workload == TrainingWorkload {
-		t.Memory = t.memory(p.Steps)
-		if t.Optimizer == "" {
-			t.Optimizer = SGD
-		}
-	}
-	return workload, t
+	t.Optimizer = cmp.Or(t.Optimizer, SGD)
+	return t
 }
 
-// Forgetful returns p for a model that forgets sooner than p says. It has the training workload
-// with a memory of a quarter of the steps, or of half of p's own if that is less, and at least one
-// step.
+// Forgetful returns p for a model that forgets sooner than p says, with a memory of a quarter of the
+// steps, or of half of p's own if that is less, and at least one step.
 func (p Params) Forgetful() (sooner Params) {
-	own := NoForgetting
-	if p.workloadName() == TrainingWorkload {
-		own = p.memory(p.Steps)
-	}
-	p.Workload = TrainingWorkload
-	p.Memory = max(1, min(Memory(p.Steps)/4, own/2))
+	p.Memory = max(1, min(Memory(p.Steps)/4, p.memory(p.Steps)/2))
 	return p
 }
 
 // ForToeplitz returns p with the nearest Toeplitz workload: constant learning rates in place of a
 // schedule.
 func (p Params) ForToeplitz() Params {
+	p.Memory = p.memory(p.Steps) // of the training with its schedule
 	p.Schedule, p.WarmupSteps = "", 0
 	return p
-}
-
-// checkWorkload adds the faults of the workload, and of given fields that it does not use.
-func (p Params) checkWorkload(c *param.Checker) {
-	name := p.workloadName()
-	c.Require(slices.Contains(workloads, name), "workload", name, "must be "+strings.Join(workloads, " or "))
-	if name == TrainingWorkload {
-		c.Require(p.Momentum >= 0 && p.Momentum < 1, "momentum", p.Momentum, "must be in [0, 1)")
-		p.Training.check(p.Steps, c)
-		return
-	}
-	if p.Schedule == ConstantSchedule {
-		p.Schedule = ""
-	}
-	for field, value := range reflect.ValueOf(p.Training).Fields() {
-		c.Requiref(
-			value.IsZero(),
-			field.Tag.Get("flag"),
-			value.Interface(),
-			"is for the %s workload, not for the %s workload", TrainingWorkload, name,
-		)
-	}
 }
 
 // ScheduleFile returns the name of the file of the learning rates, or "" if the schedule has a name.
@@ -277,7 +223,7 @@ func ReadRates(r io.Reader) (rates []float64, err error) {
 // are measured. rates are those of [Params.ScheduleFile], as many as p has steps, or nil if there
 // is no such file.
 func (p Params) Problem(rates []float64) (Problem, error) {
-	problem := Problem{Objective: p.Objective, Workload: Prefix(p.Steps)}
+	problem := Problem{Objective: p.Objective}
 	if p.MinSep != 0 {
 		problem.Participation = Participation{
 			MinSep:            p.MinSep,
@@ -288,9 +234,7 @@ func (p Params) Problem(rates []float64) (Problem, error) {
 	if file := p.ScheduleFile(); file != "" && len(rates) != p.Steps {
 		return problem, param.Fault("steps", p.Steps, "must be %d, as the schedule %s has", len(rates), file)
 	}
-	if p.workloadName() == TrainingWorkload {
-		problem.Workload = p.Training.workload(p.Steps, rates)
-	}
+	problem.Workload = p.Training.workload(p.Steps, rates)
 	return problem, problem.Validate()
 }
 
@@ -331,9 +275,7 @@ func (p Params) Make(ctx context.Context, rates []float64) (*Strategy, error) {
 	if p.Stamps > 1 {
 		block := p
 		block.Steps, block.Stamps = p.Steps/p.Stamps, 0
-		if p.workloadName() == TrainingWorkload {
-			block.Memory = p.memory(p.Steps) // of the whole training
-		}
+		block.Memory = p.memory(p.Steps) // of the whole training
 		s, err := block.Make(ctx, rates)
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func TestParams(t *testing.T) {
 		t.Errorf("the best γ has loss %v, ½ has %v", loss[0], loss[1])
 	}
 	var faults interface{ Unwrap() []error }
-	err := mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Workload: "prefix", Training: mechanism.Training{Momentum: .5}, Arity: -1, Stamps: 2}.Validate()
+	err := mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Training: mechanism.Training{Momentum: 2}, Arity: -1, Stamps: 2}.Validate()
 	if !errors.As(err, &faults) || len(faults.Unwrap()) != 6 {
 		t.Errorf("got %v, want six faults", err)
 	}

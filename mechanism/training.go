@@ -28,7 +28,8 @@ const defaultWarmup = 0.1
 const AdamMomentum = 0.9
 
 // Memory is the number of steps after which a model has forgotten a step: 1/κ, at least 1, and +Inf
-// for a model that forgets nothing. 0 stands for half of the steps. As text and in JSON it is a
+// for a model that forgets nothing. 0 stands for half of the steps, or for [NoForgetting] if nothing
+// else of a [Training] is given. As text and in JSON it is a
 // number or "inf".
 type Memory float64
 
@@ -102,7 +103,7 @@ type Training struct {
 	LearningRate float64 `json:"learning_rate,omitempty" flag:"learning-rate" help:"largest learning rate of the schedule; matters with --weight-decay only"`                                                                         // the largest; above 0, only for WeightDecay; 0: not given
 	Schedule     string  `json:"schedule,omitempty" flag:"schedule" help:"schedule of the learning rates: constant, cosine, linear, warmup-cosine, cooldown, linear-decay, or a JSON file with a list of numbers (default constant)"` // constant (the default), another of Schedules, or a file of learning rates
 	WarmupSteps  int     `json:"warmup_steps,omitempty" flag:"warmup-steps" help:"for the schedule warmup-cosine: steps of the warm-up (default: a tenth of the steps)"`                                                              // of warmup-cosine, below the steps; 0: a tenth of them
-	Memory       Memory  `json:"memory,omitempty" flag:"memory" help:"number of steps M after which the model has forgotten a step: at least 1, or inf (default: half of the steps)"`                                                 // 0: half of the steps
+	Memory       Memory  `json:"memory,omitempty" flag:"memory" help:"number of steps M after which the model has forgotten a step: at least 1, or inf (default: half of the steps, or inf if no other flag of a training is given)"` // 0: half of the steps, or NoForgetting if nothing of Training is given
 }
 
 // schedule is t.Schedule or its default.
@@ -118,7 +119,10 @@ func (t Training) hasNamedSchedule() bool { return slices.Contains(Schedules, t.
 
 // memory is t.Memory or its default.
 func (t Training) memory(steps int) Memory {
-	if t.Memory == 0 {
+	switch {
+	case t == Training{}:
+		return NoForgetting
+	case t.Memory == 0:
 		return Memory(max(1, defaultMemory*float64(steps)))
 	}
 	return t.Memory
@@ -165,6 +169,7 @@ func (t Training) check(steps int, c *param.Checker) {
 		t.Optimizer,
 		"must be sgd or adam",
 	)
+	c.Require(t.Momentum >= 0 && t.Momentum < 1, "momentum", t.Momentum, "must be in [0, 1)")
 	c.Requiref(
 		t.Optimizer != Adam || t.Momentum != 0,
 		"momentum",

@@ -49,12 +49,13 @@ func TestTrainingWorkload(t *testing.T) {
 	}{
 		{Training: mechanism.Training{Memory: mechanism.NoForgetting, Optimizer: mechanism.SGD}},
 		{Training: mechanism.Training{Memory: 4}, pull: .25},
-		{Training: mechanism.Training{}, pull: 1 / (n / 2.)},
+		{Training: mechanism.Training{}},
+		{Training: mechanism.Training{Optimizer: mechanism.SGD}, pull: 1 / (n / 2.)},
 		{Training: mechanism.Training{Memory: 4, Momentum: .8, Schedule: mechanism.WarmupCosineSchedule, WarmupSteps: 3}, pull: .25 * (1 - .8), rates: cosine},
 		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.CosineSchedule}, pull: .25*(1-.8) + .1*rate, rates: mechanism.RatesOf(mechanism.CosineSchedule, n, 0)},
 		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.LinearSchedule, Optimizer: mechanism.Adam}, pull: .25 * (1 - .8), decay: .1, rates: mechanism.RatesOf(mechanism.LinearSchedule, n, 0)},
 	} {
-		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: n, Workload: mechanism.TrainingWorkload, Training: c.Training}
+		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: n, Training: c.Training}
 		must.Do(t, p.Validate())
 		m := workloadMatrix(must.Get(p.Problem(nil))(t).Workload)
 		for j := range n {
@@ -127,62 +128,56 @@ func TestScheduleFromFile(t *testing.T) {
 // its name.
 func TestTrainingRefuses(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		workload string
+		name string
 		mechanism.Training
 	}{
-		{"optimizer", "", mechanism.Training{Optimizer: "lion"}},
-		{"optimizer", "prefix", mechanism.Training{Optimizer: mechanism.SGD}},
-		{"momentum", "", mechanism.Training{Momentum: 1}},
-		{"momentum", "", mechanism.Training{Momentum: -.1}},
-		{"momentum", "", mechanism.Training{Momentum: math.NaN()}},
-		{"momentum", "", mechanism.Training{Optimizer: mechanism.Adam}},
-		{"momentum", "prefix", mechanism.Training{Momentum: .5}},
-		{"memory", "", mechanism.Training{Memory: .5}},
-		{"memory", "", mechanism.Training{Memory: mechanism.Memory(math.NaN())}},
-		{"workload", "file.json", mechanism.Training{}},
-		{"weight decay", "", mechanism.Training{WeightDecay: .1}},
-		{"weight decay", "", mechanism.Training{WeightDecay: -.1, LearningRate: .1}},
-		{"weight decay", "", mechanism.Training{WeightDecay: 11, LearningRate: .1}},
-		{"learning rate", "", mechanism.Training{LearningRate: .1}},
-		{"learning rate", "", mechanism.Training{WeightDecay: .1, LearningRate: math.Inf(1)}},
-		{"warmup-steps", "", mechanism.Training{WarmupSteps: 2}},
-		{"warmup-steps", "", mechanism.Training{WarmupSteps: 20, Schedule: mechanism.WarmupCosineSchedule}},
-		{"warmup-steps", "", mechanism.Training{WarmupSteps: -2, Schedule: mechanism.WarmupCosineSchedule}},
-		{"schedule", "prefix", mechanism.Training{Schedule: mechanism.CosineSchedule}},
+		{"optimizer", mechanism.Training{Optimizer: "lion"}},
+		{"momentum", mechanism.Training{Momentum: 1}},
+		{"momentum", mechanism.Training{Momentum: -.1}},
+		{"momentum", mechanism.Training{Momentum: math.NaN()}},
+		{"momentum", mechanism.Training{Optimizer: mechanism.Adam}},
+		{"memory", mechanism.Training{Memory: .5}},
+		{"memory", mechanism.Training{Memory: mechanism.Memory(math.NaN())}},
+		{"weight decay", mechanism.Training{WeightDecay: .1}},
+		{"weight decay", mechanism.Training{WeightDecay: -.1, LearningRate: .1}},
+		{"weight decay", mechanism.Training{WeightDecay: 11, LearningRate: .1}},
+		{"learning rate", mechanism.Training{LearningRate: .1}},
+		{"learning rate", mechanism.Training{WeightDecay: .1, LearningRate: math.Inf(1)}},
+		{"warmup-steps", mechanism.Training{WarmupSteps: 2}},
+		{"warmup-steps", mechanism.Training{WarmupSteps: 20, Schedule: mechanism.WarmupCosineSchedule}},
+		{"warmup-steps", mechanism.Training{WarmupSteps: -2, Schedule: mechanism.WarmupCosineSchedule}},
 	} {
-		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 20, Workload: c.workload, Training: c.Training}
+		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 20, Training: c.Training}
 		var bad *param.Error
 		if err := p.Validate(); !errors.As(err, &bad) || bad.Param != c.name {
-			t.Errorf("%s with %+v: %v", c.workload, c.Training, err)
+			t.Errorf("%+v: %v", c.Training, err)
 		}
 	}
 }
 
 // TestMadeFor: two ways to say the same are the same, and every field makes a difference.
 func TestMadeFor(t *testing.T) {
-	of := func(workload string, training mechanism.Training) [2]any {
-		w, made := mechanism.Params{Steps: 40, Workload: workload, Training: training}.MadeFor()
-		return [2]any{w, made}
+	of := func(training mechanism.Training) mechanism.Training {
+		return mechanism.Params{Steps: 40, Training: training}.MadeFor()
 	}
-	same := [][2]any{
-		of("", mechanism.Training{Optimizer: "sgd"}), of("training", mechanism.Training{}), of("", mechanism.Training{Schedule: "constant"}), of("", mechanism.Training{Memory: 20}),
+	same := []mechanism.Training{
+		of(mechanism.Training{Optimizer: "sgd"}), of(mechanism.Training{Schedule: "constant"}), of(mechanism.Training{Memory: 20}),
 	}
 	for _, one := range same {
 		if one != same[0] {
 			t.Errorf("%+v, want %+v", one, same[0])
 		}
 	}
-	if of("", mechanism.Training{}) != of("prefix", mechanism.Training{}) {
-		t.Error("names of workloads")
+	if of(mechanism.Training{}) != of(mechanism.Training{Memory: mechanism.NoForgetting}) {
+		t.Error("without a training something is forgotten")
 	}
-	if of("", mechanism.Training{Schedule: "warmup-cosine"}) != of("", mechanism.Training{Schedule: "warmup-cosine", WarmupSteps: 4}) {
+	if of(mechanism.Training{Schedule: "warmup-cosine"}) != of(mechanism.Training{Schedule: "warmup-cosine", WarmupSteps: 4}) {
 		t.Error("the usual warm-up is not that of 4 steps")
 	}
 	for _, other := range []mechanism.Training{
 		{Optimizer: "adam"}, {Momentum: .5}, {WeightDecay: .1, LearningRate: .1}, {Schedule: "cosine"}, {Memory: 19}, {Memory: mechanism.NoForgetting}, {Schedule: "file.json"},
 	} {
-		if of("training", other) == same[0] {
+		if of(other) == same[0] {
 			t.Errorf("%+v makes no difference", other)
 		}
 	}
@@ -212,13 +207,13 @@ func TestForgetful(t *testing.T) {
 		want mechanism.Memory
 	}{
 		{mechanism.Params{Steps: 100}, 25},
-		{mechanism.Params{Steps: 100, Workload: mechanism.TrainingWorkload}, 25},
+		{mechanism.Params{Steps: 100, Training: mechanism.Training{Optimizer: mechanism.SGD}}, 25},
 		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: 20, Schedule: mechanism.CosineSchedule}}, 10},
 		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: mechanism.NoForgetting}}, 25},
 		{mechanism.Params{Steps: 2, Training: mechanism.Training{Memory: 1}}, 1},
 	} {
 		got := c.p.Forgetful()
-		if got.Memory != c.want || got.Workload != mechanism.TrainingWorkload || got.Momentum != c.p.Momentum || got.Schedule != c.p.Schedule {
+		if got.Memory != c.want || got.Momentum != c.p.Momentum || got.Schedule != c.p.Schedule {
 			t.Errorf("%+v: %+v, want a memory of %v", c.p, got, c.want)
 		}
 	}

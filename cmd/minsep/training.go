@@ -9,7 +9,6 @@ import (
 
 // trainingFlags adds the flags of the training for which plans measure the error of strategies.
 func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
-	addFlag(f, &p.Workload, "workload", "workload that the error is measured on: prefix or training (default: training)")
 	addFlags(f, &p.Training)
 }
 

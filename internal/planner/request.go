@@ -67,8 +67,8 @@ type Request struct {
 	// owners too if they can be sampled.
 	Sample string `json:"sample,omitempty" flag:"sample" help:"the unit that takes part in steps: examples, or owners, each with examples drawn each time (default: both are tried; of prepare: owners where each example has one)"`
 
-	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
-	// not looked at.
+	// Training of a strategy's parameters says how the model is trained; the other fields are not
+	// looked at.
 	Workload mechanism.Params `json:"workload"`
 	rates    []float64        // of the file of its schedule
 	Assumed  bool             `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
@@ -203,7 +203,7 @@ func (r Request) workload(kind string) mechanism.Params {
 
 // measured are parameters with the request's workload and objective.
 func (r Request) measured(kind string) mechanism.Params {
-	p := mechanism.Params{Kind: kind, Steps: r.Steps, Workload: r.Workload.Workload, Training: r.Workload.Training}
+	p := mechanism.Params{Kind: kind, Steps: r.Steps, Training: r.Workload.Training}
 	if r.Objective == MaxSE {
 		p.Objective = mechanism.MaxError
 	}

@@ -10,14 +10,11 @@ import (
 // not known before, so a ranking by one memory is looked at by a shorter one too: see
 // [mechanism.Params.Forgetful].
 
-// assumed is how a model is trained where nobody said it.
-var assumed = mechanism.Params{Workload: mechanism.TrainingWorkload}
-
-// AssumeTraining gives a request without a workload the usual one: a constant learning rate, no
-// momentum, and a memory of half of the steps.
+// AssumeTraining gives a request without a training the usual one: SGD with a constant learning rate,
+// no momentum, and a memory of half of the steps.
 func (r *Request) AssumeTraining() {
-	if workload, t := r.Workload.Workload, r.Workload.Training; workload == "" && t == (mechanism.Training{}) {
-		r.Workload.Workload, r.Assumed = assumed.Workload, true
+	if r.Workload.Training == (mechanism.Training{}) {
+		r.Workload.Optimizer, r.Assumed = mechanism.SGD, true
 	}
 }
 
@@ -29,38 +26,29 @@ func (r *Request) AssumeObjective() {
 		return
 	}
 	r.Objective = RMSE
-	if _, t := r.measured(mechanism.KindIdentity).MadeFor(); t.Schedule != "" {
+	if r.measured(mechanism.KindIdentity).MadeFor().Schedule != mechanism.ConstantSchedule {
 		r.Objective = LateSE
 	}
 }
 
 // training says in words how the model is trained.
 func (r *Request) training() string {
-	workload, t := r.measured(mechanism.KindIdentity).MadeFor()
-	if workload == mechanism.PrefixWorkload {
-		t.Memory = mechanism.NoForgetting
-	}
-	text := "for " + t.Describe(r.Steps)
+	text := "for " + r.measured(mechanism.KindIdentity).MadeFor().Describe(r.Steps)
 	if r.Assumed {
 		text += ": assumed; --optimizer, --momentum, --schedule and --memory say how you train"
 	}
 	return text
 }
 
-// errorOf says in words in which sums the noise is measured.
+// errorOf says in words in which models the noise is measured.
 func (r *Request) errorOf() string {
-	workload, _ := r.measured(mechanism.KindIdentity).MadeFor()
-	last, of := "the last model of the training", "the models of the training"
-	if workload == mechanism.PrefixWorkload {
-		last, of = "the sum of all gradients", "the sums of all gradients so far"
+	switch r.Objective {
+	case LastSE:
+		return "the last model of the training"
+	case LateSE:
+		return "the models of the training in the second half of the steps"
 	}
-	if r.Objective == LastSE {
-		return last
-	}
-	if r.Objective == LateSE {
-		of += " in the second half of the steps"
-	}
-	return of
+	return "the models of the training"
 }
 
 // shorter has the workload of the request with a shorter memory.

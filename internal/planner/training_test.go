@@ -85,7 +85,7 @@ func TestAssumeTraining(t *testing.T) {
 		t.Errorf("%+v: %q", r.Workload, r.training())
 	}
 	for want, p := range map[string]mechanism.Params{
-		"nothing forgotten":      {Workload: mechanism.PrefixWorkload},
+		"nothing forgotten":      {Training: mechanism.Training{Memory: mechanism.NoForgetting}},
 		"momentum 0.9":           {Training: mechanism.Training{Momentum: .9}},
 		"a memory of 3 steps":    {Training: mechanism.Training{Memory: 3}},
 		"cosine learning rates ": {Training: mechanism.Training{Schedule: mechanism.CosineSchedule}},
@@ -108,7 +108,7 @@ func TestObjective(t *testing.T) {
 		workload    mechanism.Params
 		given, want string
 	}{
-		{mechanism.Params{}, "", RMSE}, {mechanism.Params{Workload: mechanism.PrefixWorkload}, "", RMSE},
+		{mechanism.Params{}, "", RMSE}, {mechanism.Params{Training: mechanism.Training{Memory: mechanism.NoForgetting}}, "", RMSE},
 		{mechanism.Params{Training: mechanism.Training{Schedule: mechanism.ConstantSchedule}}, "", RMSE},
 		{cosine, "", LateSE}, {cosine, RMSE, RMSE}, {cosine, MaxSE, MaxSE}, {mechanism.Params{}, LastSE, LastSE},
 	} {

@@ -294,14 +294,12 @@ func TestReplaced(t *testing.T) {
 
 // TestWorkload: a page measures noise by the training of the run's plan, as minsep plan does.
 func TestWorkload(t *testing.T) {
-	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "privacy": {"epsilon": 1, "delta": 1e-5}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
-	for workload, want := range map[string]mechanism.Params{
-		"training": {Workload: "training", Training: mechanism.Training{Memory: 3}},
-	} {
+	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "privacy": {"epsilon": 1, "delta": 1e-5}, "strategy": {"kind": "identity", "memory": %d}}`
+	for memory, want := range map[int]mechanism.Params{3: {Training: mechanism.Training{Memory: 3}}} {
 		r := new(Run)
-		r.Info = &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}
+		r.Info = &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, memory))}}
 		if got := r.workload(); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v", workload, got)
+			t.Errorf("%d: %+v", memory, got)
 		}
 	}
 	if got := (&Run{}).workload(); !reflect.DeepEqual(got, mechanism.Params{}) {

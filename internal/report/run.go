@@ -119,11 +119,10 @@ func (r *Run) workload() mechanism.Params {
 		return mechanism.Params{}
 	}
 	plan, err := stages.ParsePlan(manifest.RunName, r.Info.Plan.Plan)
-	if err != nil || plan.Strategy.ScheduleFile() != "" ||
-		plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
+	if err != nil || plan.Strategy.ScheduleFile() != "" {
 		return mechanism.Params{}
 	}
-	return mechanism.Params{Workload: plan.Strategy.Workload, Training: plan.Strategy.Training}
+	return mechanism.Params{Training: plan.Strategy.Training}
 }
 
 // noiseBy returns the noise relative to the batch by a workload and an objective, NaN if it is not

@@ -67,14 +67,8 @@ func sizes(r *Run) *section {
 
 // measure names the measure of noise of a workload.
 func measure(workload mechanism.Params, steps int) string {
-	text := "the root mean square error over the steps"
 	workload.Steps = steps
-	switch name, training := workload.MadeFor(); name {
-	case mechanism.PrefixWorkload:
-		return text + " of prefix sums"
-	default:
-		return text + " of the models of a training by " + training.Describe(steps)
-	}
+	return "the root mean square error over the steps of the models of a training by " + workload.MadeFor().Describe(steps)
 }
 
 // bounds is the section on the examples that the bound kept and lost.
