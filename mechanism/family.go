@@ -155,18 +155,6 @@ func Kinds(ok func(Family) bool) (kinds []string) {
 	return kinds
 }
 
-// Parameters returns the parameters of families, each name once, by the rank of the first family
-// that has it.
-func Parameters() (all []Parameter) {
-	for _, f := range Families() {
-		if f.Parameter != nil &&
-			!slices.ContainsFunc(all, func(p Parameter) bool { return p.Name == f.Parameter.Name }) {
-			all = append(all, *f.Parameter)
-		}
-	}
-	return all
-}
-
 // FamilyParameter returns the parameter of a strategy's family and its value in the strategy. ok is
 // false if the family has none, or if the strategy is too small to show it.
 func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {

@@ -48,7 +48,7 @@ func (p *Params) parameters() map[string]**float64 {
 	return map[string]**float64{"lambda": &p.Lambda, "gamma": &p.Gamma, "offset": &p.Offset}
 }
 
-// SetParameter gives the free parameter of a name, one of [Parameters], a value. It panics on
+// SetParameter gives the free parameter of a name, that of a family's [Parameter], a value. It panics on
 // another name.
 func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name] = &value }
 

@@ -94,7 +94,7 @@ func (a *Workload) checkToeplitz() error {
 	if a.IsToeplitz() {
 		return nil
 	}
-	return param.Fault("workload", "with learning rates that change", "must have constant ones here")
+	return param.Fault("schedule", "of rates that change", "must be constant here")
 }
 
 // FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil

@@ -45,7 +45,6 @@ type facts struct {
 	rates      []float64 // probability of a participation at each step
 	separation int       // least number of steps from a participation to the next
 	hash       string    // of the table from which they follow
-	points     int       // that an example can reach
 }
 
 // TableStart is a first point with its probability in units of 2^-63.
@@ -449,14 +448,10 @@ func (t *Table) checkPoints() error {
 // that the table leaves room for; the number of steps if there is never a second one.
 func (t *Table) Separation() int { return t.facts.separation }
 
-// Points returns how many points of the run an example can reach.
-func (t *Table) Points() int { return t.facts.points }
-
 // summarise sets the facts of a valid table.
 func (t *Table) summarise() {
 	t.facts = facts{participationCount: t.count(), rates: t.marginals(), separation: t.Steps, hash: t.Hash()}
 	for i := range t.Steps {
-		t.facts.points += len(t.Row(i))
 		for _, x := range t.Row(i) {
 			if in := x.In.to(i); in.Step < t.Steps {
 				t.facts.separation = min(t.facts.separation, x.In.Wait)
