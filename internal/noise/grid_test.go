@@ -157,3 +157,23 @@ func TestGridOfBothTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestTinyDiagonal: a strategy whose noise is beyond all bounds has no recipe, although the two
+// vectors by which a strategy is validated do not show it.
+func TestTinyDiagonal(t *testing.T) {
+	for _, diagonal := range []float64{1e-30, 1e-160, 1e-310} {
+		shown := 0
+		for _, cancels := range []float64{1, -1} {
+			s := &mechanism.Strategy{Kind: mechanism.KindOwn, Steps: 3, Columns: [][]float64{{1}, {1, cancels}, {diagonal}}}
+			if s.Validate() != nil {
+				shown++
+			}
+			if _, err := NewRecipe(Config{Strategy: s, Coordinates: 1, NoiseMultiplier: 1, ClipNorm: 1}); err == nil {
+				t.Errorf("a diagonal of %g has a recipe", diagonal)
+			}
+		}
+		if diagonal < 1e-100 && shown != 1 {
+			t.Errorf("%d of 2 are refused as strategies", shown)
+		}
+	}
+}

@@ -75,7 +75,8 @@ func (h *Hex) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// NewNoising returns the coefficients of a strategy, which it validates.
+// NewNoising returns the coefficients of a strategy, which it validates. They are finite if the
+// deviations of its steps are, as [NewRecipe] requires.
 func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 	if s.Normalized {
 		n.RowScale = s.ColumnNorms()
 	}
-	return n, n.Validate(s.Steps)
+	return n, nil
 }
 
 // fromColumns fills gains and feedback of a strategy that is held by columns. Row t comes from the
@@ -128,78 +129,6 @@ func (n *Noising) fromColumns(s *mechanism.Strategy) {
 			}
 		}
 		n.Feedback[t] = row
-	}
-}
-
-// Validate returns every fault of n for a number of steps, joined, or nil.
-func (n *Noising) Validate(steps int) error {
-	check := param.Checker{}
-	check.AtLeast("steps", steps, 1)
-	count := func(name string, got int) {
-		check.Require(got <= 1 || got == steps, name, got, "must be one for all steps, or one for each")
-	}
-	count("number of gains", len(n.Gain))
-	count("number of feedback rows", len(n.Feedback))
-	check.Require(
-		len(n.RowScale) == 0 || len(n.RowScale) == steps,
-		"number of row scales",
-		len(n.RowScale),
-		"must be none, or one for each step",
-	)
-	for _, v := range n.Gain {
-		check.Positive("gain", v)
-	}
-	for _, v := range n.RowScale {
-		check.Positive("row scale", v)
-	}
-	kinds := 0
-	for _, used := range []bool{n.Gain != nil || n.Feedback != nil, n.Filter != nil, n.Scales != nil || n.Decays != nil} {
-		if used {
-			kinds++
-		}
-	}
-	check.Require(
-		kinds == 1,
-		"kinds of coefficients",
-		kinds,
-		"must be one of gain and feedback, filter, scales and decays",
-	)
-	check.Require(n.Feedback == nil || n.Gain != nil, "feedback without gain", len(n.Feedback), "must have a gain")
-	check.Requiref(
-		len(n.Scales) == len(n.Decays),
-		"number of scales",
-		len(n.Scales),
-		"must be the number of decays, %d", len(n.Decays),
-	)
-	for t, row := range n.Feedback {
-		limit := steps - 1
-		if len(n.Feedback) > 1 {
-			limit = t
-		}
-		check.Requiref(
-			len(row) <= limit,
-			"length of a feedback row",
-			len(row),
-			"must be at most %d", limit,
-		)
-		n.finite(&check, "feedback", row)
-	}
-	check.Require(len(n.Filter) <= steps, "length of the filter", len(n.Filter), "must be at most the steps")
-	for _, c := range []struct {
-		name string
-		c    Coefs
-	}{{"filter", n.Filter}, {"scale", n.Scales}, {"decay", n.Decays}} {
-		n.finite(&check, c.name, c.c)
-	}
-	return check.Err()
-}
-
-// finite requires finite coefficients.
-func (n *Noising) finite(check *param.Checker, name string, c Coefs) {
-	for _, v := range c {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			check.Require(false, name, v, "must be finite")
-		}
 	}
 }
 
