@@ -40,20 +40,7 @@ the T nearest to examples / X`,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
-		c.Require(
-			p.Prob == 0,
-			"prob",
-			p.Prob,
-			"must be left out for epoch-min-sep: the epoch (epoch-steps) gives examples / epoch-steps",
-		)
-		given := (p.BatchSize != 0) != (p.EpochSteps != 0)
-		c.Require(given, "batch size and epoch steps", nil, "exactly one of them must be given for epoch-min-sep")
-		if p.BatchSize != 0 {
-			c.Positive("batch size", p.BatchSize)
-		}
-		if p.EpochSteps != 0 {
-			checkEpoch(c, p.EpochSteps, p.MinSep)
-		}
+		p.checkEpochs(c)
 	},
 	spec: func(p Params, of Population) (Spec, error) {
 		s, err := EpochMinSep{Steps: p.Steps, MinSep: p.MinSep, EpochSteps: p.EpochSteps}, error(nil)
@@ -63,6 +50,20 @@ the T nearest to examples / X`,
 		return Spec{EpochMinSep: &s}, err
 	},
 	scheme: func(s Spec) Scheme { return orNil(s.EpochMinSep) },
+}
+
+// checkEpochs requires a batch size or the steps of an epoch, and no probability.
+func (p Params) checkEpochs(c *param.Checker) {
+	const rule = "must be left out for %s: the steps of an epoch (epoch-steps) give the batch size"
+	c.Requiref(p.Prob == 0, "prob", p.Prob, rule, p.Scheme)
+	given := (p.BatchSize != 0) != (p.EpochSteps != 0)
+	c.Require(given, "batch size and epoch steps", nil, "exactly one of them must be given for "+p.Scheme)
+	if p.BatchSize != 0 {
+		c.Positive("batch size", p.BatchSize)
+	}
+	if p.EpochSteps != 0 {
+		checkEpoch(c, p.EpochSteps, p.MinSep)
+	}
 }
 
 func checkEpoch(c *param.Checker, epoch, minSep int) {

@@ -40,24 +40,7 @@ or --batch-size X`,
 			p.MinSep,
 			"must be left out for rotation: participations in adjacent periods keep no distance",
 		)
-		c.Require(
-			p.Prob == 0,
-			"prob",
-			p.Prob,
-			"must be left out for rotation: the period (epoch-steps) gives examples of a pool / epoch-steps",
-		)
-		c.Require(
-			(p.BatchSize != 0) != (p.EpochSteps != 0),
-			"batch size and epoch steps",
-			nil,
-			"exactly one of them must be given for rotation",
-		)
-		if p.BatchSize != 0 {
-			c.Positive("batch size", p.BatchSize)
-		}
-		if p.EpochSteps != 0 {
-			checkEpoch(c, p.EpochSteps, 1)
-		}
+		p.checkEpochs(c)
 	},
 	spec: func(p Params, of Population) (Spec, error) {
 		s := EpochMinSep{Steps: p.Steps, MinSep: 1, EpochSteps: p.EpochSteps}

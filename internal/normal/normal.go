@@ -2,7 +2,11 @@
 // error far out, where privacy parameters live: probabilities down to 1e-300.
 package normal
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
 
 // asymptotic is where the Mills ratio's asymptotic series takes over: its smallest
 // term there is below 1e-20.
@@ -46,20 +50,5 @@ func millsDeficit(x float64) float64 {
 	return sum
 }
 
-// Quantile returns x with Tail(x) = p, for 0 < p < 1, to about 1e-13.
-func Quantile(p float64) float64 {
-	if p > 0.5 {
-		return -Quantile(1 - p)
-	}
-	// ln Tail is concave: Newton's steps from the right end of the bracket Tail(x) ≤ exp(-x²/2)/2
-	// come down to the root from one side.
-	x := math.Sqrt(-2 * math.Log(2*p))
-	for range 60 {
-		step := (math.Log(Tail(x)) - math.Log(p)) * Mills(x)
-		x += step
-		if math.Abs(step) <= 1e-14*(1+x) {
-			break
-		}
-	}
-	return x
-}
+// Quantile returns x with Tail(x) = p, for 0 < p < 1, to about 1e-15.
+func Quantile(p float64) float64 { return -mathext.NormalQuantile(p) }
