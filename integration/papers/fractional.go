@@ -94,7 +94,7 @@ func damped(p mechanism.Problem) (*mechanism.Strategy, error) {
 		}
 		return loss
 	}
-	low, high, _, _ := golden.Section(math.Log(1e-6), 0, 1e-5, loss)
+	low, high := golden.Section(math.Log(1e-6), 0, 1e-5, loss)
 	return dampedBy(p.Workload.Steps, math.Exp((low+high)/2))
 }
 

@@ -188,7 +188,7 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 	at := func(u float64) float64 { return most - (most-least)*math.Exp(u) }
 	// Among equal costs, such as infinite ones, the section keeps the larger u, because it searches
 	// over -u.
-	from, to, _, _ := golden.Section(-high, -low, 1e-4, func(v float64) float64 { return cost(at(-v)) })
+	from, to := golden.Section(-high, -low, 1e-4, func(v float64) float64 { return cost(at(-v)) })
 	verify = at(-(from + to) / 2)
 	return verify, cost(verify)
 }

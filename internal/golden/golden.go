@@ -4,28 +4,22 @@ package golden
 // ratio is the golden section's, (√5-1)/2.
 const ratio = 0.6180339887498949
 
-// Points returns the two points that divide [low, high] by the golden section, the lower first.
-func Points(low, high float64) (a, b float64) {
-	return high - ratio*(high-low), low + ratio*(high-low)
-}
-
 // Section narrows [low, high] around a minimum of f until it is at most width wide; width must be
-// positive. It returns the last interval, and f at its two inner points, which tell how flat f is
-// there. Of equal values it keeps the lower part. It evaluates f twice at first, then once for each
+// positive. Of equal values it keeps the lower part. It evaluates f twice at first, then once for each
 // narrowing. f may return +Inf.
-func Section(low, high, width float64, f func(x float64) float64) (from, to, fa, fb float64) {
-	a, b := Points(low, high)
-	fa, fb = f(a), f(b)
+func Section(low, high, width float64, f func(x float64) float64) (from, to float64) {
+	a, b := high-ratio*(high-low), low+ratio*(high-low)
+	fa, fb := f(a), f(b)
 	for high-low > width {
 		if fa <= fb {
 			high, b, fb = b, a, fa
-			a, _ = Points(low, high)
+			a = high - ratio*(high-low)
 			fa = f(a)
 		} else {
 			low, a, fa = a, b, fb
-			_, b = Points(low, high)
+			b = low + ratio*(high-low)
 			fb = f(b)
 		}
 	}
-	return low, high, fa, fb
+	return low, high
 }

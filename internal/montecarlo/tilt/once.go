@@ -6,7 +6,6 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/sampling"
 )
 
 // uniformOnce is participation at most once in a run, at each step with the same probability. Never
@@ -22,18 +21,6 @@ func singleOf(s montecarlo.Spec) (x uniformOnce, ok bool) {
 	rates := s.Law.Rates()
 	x = uniformOnce{slices.Max(rates), s.Law.Never()}
 	return x, slices.Min(rates) > x.each*(1-inflation/100)
-}
-
-// uniformStep is the law of a run in which everybody takes part at one step, each with the same
-// probability.
-func uniformStep(steps int) (*sampling.Table, error) {
-	law := sampling.Law{
-		Start: []sampling.Start{{Prob: 1}},
-		Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
-			return 1 / float64(steps-at.Step), sampling.Point{Step: sampling.Never}, sampling.Point{Step: at.Step + 1}
-		},
-	}
-	return law.Tabulate(steps)
 }
 
 func (uniformOnce) affordable(s montecarlo.Spec, order int) bool {

@@ -11,6 +11,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // parts bounds and samples H(P,Q) of an example that takes part at most once, by the runs of parts
@@ -89,7 +90,7 @@ func newParts(c Config, count int) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{count: count, columns: likelihood.NewColumns(strategy)}
-	law, err := uniformStep(steps)
+	law, err := sampling.EpochMinSep{Steps: steps, MinSep: 1, EpochSteps: steps}.Law().Tabulate(steps)
 	if err != nil {
 		return nil, err
 	}
