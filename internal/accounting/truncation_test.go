@@ -9,6 +9,7 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/must"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -37,9 +38,9 @@ func TestTruncatedMechanisms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
 	rules := map[TruncationRule]int{}
 	wrong, proven := map[string]int{}, map[string]int{}
-	number := []int{900, 250, 20, 1}
-	if testing.Short() {
-		number = []int{300, 60, 3, 0}
+	number := []int{300, 60, 6, 0}
+	if stattest.Long() {
+		number = []int{2500, 700, 60, 4}
 	}
 	for steps, cases := range number {
 		for at := range cases {
@@ -111,7 +112,7 @@ func TestTruncatedMechanisms(t *testing.T) {
 	}
 	t.Logf("rules %v, violations of wrong bounds %v, proofs %v", rules, wrong, proven)
 	for _, rule := range truncationRules {
-		if rules[rule] == 0 && !testing.Short() {
+		if rules[rule] == 0 {
 			t.Errorf("no case of %q", rule)
 		}
 	}
@@ -171,7 +172,7 @@ func (c mechanismCase) enumerated() (sum, once, any, never float64) {
 // enumeration and τ by the marginals.
 func TestTruncationCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2026))
-	for range 3000 {
+	for range 600 {
 		c := randomMechanism(rng, 1+rng.IntN(4))
 		sum, once, _, never := c.enumerated()
 		any := 0.0 // over the steps at which the owner may take part
