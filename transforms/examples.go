@@ -141,7 +141,7 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 // the files' names and contents.
 type Graph struct {
 	Files          []string // files, folders or patterns, which every worker reads under these names
-	Format         string   // csv, tsv, ndjson or parquet
+	Format         string   // csv, tsv or parquet
 	Header         string   // of CSV and TSV: yes or no
 	ExampleColumn  string   // a name or a 1-based position
 	OwnerColumn    string   // a name or a 1-based position

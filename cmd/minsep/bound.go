@@ -44,8 +44,8 @@ example in a pool, and each pool takes the examples first that earlier pools use
 number of workers. The certificate's claim takes the graph to be public; docs/accounting.md states the claim.
 
 The graph is a list of edges (CSV, TSV or Parquet with the columns example_id and owner_id); or a list of examples with
-their owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners); or a list of examples
-only, each its own owner. Files may be compressed with gzip or zstd.`,
+their owners (Parquet with a list column owners); or a list of examples only, each its own owner. CSV and TSV may be
+compressed with gzip or zstd.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// In a pool an owner has one example: rotation is accounted for with no other number, which the

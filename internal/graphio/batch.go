@@ -29,22 +29,8 @@ type batcher struct {
 
 	row    int64 // number of the next row, with row ids
 	joined joinedScan
-	values []value // the owners of a record
+	owners [][]byte // of a record
 }
-
-// value is an id as a file has it.
-type value struct {
-	text []byte
-	kind valueKind
-}
-
-type valueKind uint8
-
-const (
-	written    valueKind = iota // text, which may be an integer or a string
-	jsonNumber                  // an integer of JSON
-	jsonString                  // a string of JSON
-)
 
 func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher {
 	b := &batcher{ctx: ctx, split: s, emit: emit}
@@ -98,7 +84,7 @@ func (b *batcher) fault(f *Fault) error {
 
 // appendRow adds the edges of a record: its example, unless no column has examples, and its owners,
 // unless each example is its own. place makes a fault of a column: 0 for examples, 1 for owners.
-func (b *batcher) appendRow(example value, owners []value, place func(column int) *Fault) *Fault {
+func (b *batcher) appendRow(example []byte, owners [][]byte, place func(column int) *Fault) *Fault {
 	s := b.split
 	edges := len(owners)
 	switch {
@@ -133,8 +119,8 @@ func (b *batcher) appendRow(example value, owners []value, place func(column int
 }
 
 // appendValue adds an id to a column, as in appendRow.
-func (b *batcher) appendValue(column int, v value, place func(column int) *Fault) *Fault {
-	dst, asIs := &b.Examples, b.split.AsIs
+func (b *batcher) appendValue(column int, id []byte, place func(column int) *Fault) *Fault {
+	dst := &b.Examples
 	if column == 1 {
 		dst = &b.Owners
 	}
@@ -143,19 +129,13 @@ func (b *batcher) appendValue(column int, v value, place func(column int) *Fault
 		f.Found, f.Rule = found, rule
 		return f
 	}
-	switch { // "7" and 7 may be one owner or two: nothing decides it silently
-	case v.kind == jsonString && dst.Type == ownergraph.Int64:
-		return fault("a string", "must be an integer, as in the first record, or set --id-type string")
-	case v.kind == jsonNumber && dst.Type == ownergraph.String && !asIs:
-		return fault("an integer", "must be a string, as in the first record, or set --id-type string")
-	}
-	if k := appendText(dst, v.text, asIs); k == empty && column == 1 {
+	if k := appendText(dst, id, b.split.AsIs); k == empty && column == 1 {
 		return fault(k.String(), ownerlessRule)
 	} else if k != fits {
 		return fault(k.String(), k.rule(dst.Type))
 	}
 	if column == 1 && dst.Type == ownergraph.String {
-		return b.joined.look(v.text, func() *Fault { return place(column) })
+		return b.joined.look(id, func() *Fault { return place(column) })
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package graphio reads example–owner graphs from files: CSV and TSV edge lists, Parquet edge lists
-// and Parquet with a list of owners, NDJSON, and plain lists of examples; text may be compressed
+// and Parquet with a list of owners, and plain lists of examples; text may be compressed
 // with gzip or zstd.
 //
 // [Open] looks at every file, decides the type of the ids and reports all faults that it finds in

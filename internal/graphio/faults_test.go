@@ -48,12 +48,7 @@ func TestTextIsReadAs(t *testing.T) {
 		{"a list of integers", "g.txt", "3\n1\n2\n", defaults, []edge{{"3", "3"}, {"1", "1"}, {"2", "2"}}},
 		{"a list with header", "g.csv", "example_id\nx\ny\n", defaults, []edge{{"x", "x"}, {"y", "y"}}},
 		{"a list, said so", "g.csv", "x\ny\n", graphio.Options{SingleOwner: true, Header: "no"}, []edge{{"x", "x"}, {"y", "y"}}},
-		{"owners ignored", "g.ndjson", `{"example_id":"x","owners":[1]}`, graphio.Options{SingleOwner: true}, []edge{{"x", "x"}}},
-		{"64 bits", "g.ndjson", `{"example_id":9223372036854775807,"owners":[-9223372036854775808,9007199254740993]}`, defaults,
-			[]edge{{"9223372036854775807", "-9223372036854775808"}, {"9223372036854775807", "9007199254740993"}}},
-		{"escapes", "g.ndjson", `{"example_\u0069d":"\ud83d\ude00\"\\\/\b\f\n\r\t","owners":["\u00E9"]}`, graphio.Options{IDType: "string"}, []edge{{"😀\"\\/\b\f\n\r\t", "é"}}},
-		{"other keys", "g.json", `{"a":[{"b":[]},true,false,null,-1.5e-3],"example_id":1,"owners":["a"],"z":{}}`, defaults, two[:1]},
-		{"keys by name", "g.ndjson", `{"paper":1,"authors":["a"]}`, graphio.Options{ExampleColumn: "paper", OwnerColumn: "authors"}, two[:1]},
+		{"owners ignored", "g.csv", "example_id,owners\nx,1\n", graphio.Options{SingleOwner: true}, []edge{{"x", "x"}}},
 		{"format by option", "graph", "1,5\n2,6\n", graphio.Options{Format: graphio.CSV}, ints},
 	} {
 		reads(t, c.about, write(t, t.TempDir(), c.name, []byte(c.text)), c.o, c.want)
@@ -88,12 +83,10 @@ func TestFaults(t *testing.T) {
 		{"no owner column", "g.csv", "example_id,x\n1,2\n", "line 1: owner_id or owners: no such column"},
 		{"two such names", "g.csv", "example_id,owner_id,owner_id\n1,2,3\n", "more than one such column"},
 		{"Latin-1 in an id", "g.csv", "example_id,owner_id\n1,\xe9" + secret + "\n", "line 2: column 2: text that is not UTF-8: write it as UTF-8, by iconv"},
-		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", "line 1: text that is not UTF-8"},
 		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", "line 3: a header in the middle of the file"},
 		{"a header of other order", "g.csv", "example_id,owner_id\na,b\nowner_id,example_id\nd,c\n", "line 3: a header in the middle of the file"},
 		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", "line 3: a header in the middle of the file"},
 		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", "line 3: a byte order mark in the middle of the file"},
-		{"a mark before a later object", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n\xef\xbb\xbf" + `{"example_id":1,"owners":[1]}`, "line 2: no JSON object"},
 		{"an open quote in TSV", "g.tsv", "example_id\towner_id\n1\t\"a\n2\tb\n", "line 2: a quoted field without a closing quote: quotes are read as RFC 4180 says"},
 		{"a bare quote in TSV", "g.tsv", "example_id\towner_id\n1\ta\"b\n", "line 2: a quote in a field that does not begin with one"},
 		{"too few fields", "g.csv", "1,2\n3\n", "line 2: 1 field: must be 2"},
@@ -107,7 +100,6 @@ func TestFaults(t *testing.T) {
 		{"long", "g.csv", "example_id,owner_id\nx,y\nx," + long + "\n", "line 3: column 2: a string of more than 255 bytes"},
 		{"NUL", "g.csv", "example_id,owner_id\nx,y\nx,a\x00b\n", "line 3: column 2: a string with a NUL"},
 		{"UTF-16", "g.csv", "\xff\xfe1\x00,\x002\x00\n\x00", "line 1: NUL bytes or a UTF-16 mark: text must be UTF-8, which iconv"},
-		{"UTF-16 of JSON", "g.ndjson", "\xfe\xff\x00{\x00}\x00\n", "line 1: NUL bytes or a UTF-16 mark"},
 		{"bare quote", "g.csv", "example_id,owner_id\nx,y\nx,a\"b\n", "line 3: a quote in a field"},
 		{"text after quote", "g.csv", "example_id,owner_id\nx,y\nx,\"a\"b\n", "line 3: a closing quote"},
 		{"open quote", "g.csv", "example_id,owner_id\nx,y\n\"x,y\nx,y\n", "line 3: a quoted field without a closing quote"},
@@ -122,29 +114,8 @@ func TestFaults(t *testing.T) {
 		{"not Parquet", "g.parquet", "1,2\n", "not a Parquet file"},
 		{"Parquet as CSV", "g.csv", "PAR1,2\n", "a Parquet file"},
 		{"footer missing", "g.parquet", "PAR1 and more", "the Parquet file is corrupt or truncated"},
-		{"an array", "g.json", "[\n{}]", "line 1: an array"},
-		{"no object", "g.ndjson", "1\n", "line 1: no JSON object"},
-		{"no example", "g.ndjson", `{"owners":[1]}`, "line 1: example_id: no such key"},
-		{"no owners", "g.ndjson", `{"example_id":1}`, "line 1: owners: no such key"},
-		{"fraction", "g.ndjson", `{"example_id":1.0,"owners":[1]}`, "line 1: example_id: a number that is not a plain integer"},
-		{"exponent", "g.ndjson", `{"example_id":1,"owners":[1e3]}`, "line 1: owners: a number that is not a plain integer"},
-		{"beyond 64 bits", "g.ndjson", `{"example_id":18446744073709551615,"owners":[1]}`, "an integer beyond 64 bits"},
-		{"types mixed", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n" + `{"example_id":"SECRET","owners":[1]}`, "line 2: example_id: a string: must be an integer"},
-		{"null example", "g.ndjson", `{"example_id":null,"owners":[1]}`, "line 1: example_id: null"},
-		{"null owner", "g.ndjson", `{"example_id":1,"owners":[null]}`, "line 1: owners: null"},
-		{"nested owners", "g.ndjson", `{"example_id":1,"owners":[[1]]}`, "neither integer nor string"},
-		{"empty string", "g.ndjson", `{"example_id":1,"owners":[""]}`, "an empty id"},
-		{"long string", "g.ndjson", `{"example_id":1,"owners":["` + long + `"]}`, "a string of more than 255 bytes"},
-		{"half a surrogate", "g.ndjson", `{"example_id":1,"owners":["\ud83d"]}`, "half a surrogate pair"},
-		{"not UTF-8", "g.ndjson", "{\"example_id\":1,\"owners\":[\"\xff\"]}", "line 1: text that is not UTF-8"},
 		{"a header in other letters", "g.csv", "example_id,owner_id\na,b\nExample_ID,OWNER_ID\n", "line 3: a header in the middle"},
 		{"a mark within a line", "g.csv", "example_id,owner_id\na,\ufeffb\n", "line 2: a byte order mark in the middle"},
-		{"key twice", "g.ndjson", `{"example_id":1,"owners":[1],"owners":[2]}`, "line 1: owners: the key occurs twice"},
-		{"escaped key twice", "g.ndjson", `{"example_id":1,"owners":[1],"x":{"a:":[":"]},"owner\u0073":[2]}`, "line 1: owners: the key occurs twice"},
-		{"both keys", "g.ndjson", `{"example_id":1,"owners":[1],"owner_id":2}`, "line 1: owner_id: the key beside owners"},
-		{"cut off", "g.ndjson", `{"example_id":1,"owners":[1]`, "line 1: no valid JSON"},
-		{"more text", "g.ndjson", `{"example_id":1,"owners":[1]} {}`, "line 1: no valid JSON"},
-		{"too deep", "g.ndjson", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", "line 1: no valid JSON"},
 	} {
 		check(c.about, c.name, c.text, c.want, defaults)
 	}
@@ -169,7 +140,6 @@ func TestFaults(t *testing.T) {
 		{graphio.Options{Header: "no"}, "a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", "line 2: a header in the middle of the file"},
 		{graphio.Options{IDType: "int64"}, "asked for int64", "g.csv", "example_id,owner_id\n1,x\n", "line 2: column 2: not an integer"},
 		{graphio.Options{Header: "no"}, "a number among words", "g.csv", "1,ann\n2,.22\n", "line 2: column 2: a number that is not a plain integer"},
-		{graphio.Options{IDType: "int64"}, "types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, "the file stores them as strings"},
 		{graphio.Options{Header: "maybe", Delimiter: ",,"}, "option", "g.csv", "1,2\n", `header maybe: must be auto, yes, no`},
 	} {
 		check(c.about, c.name, c.text, c.want, c.o)
@@ -181,7 +151,6 @@ func TestAllFaultsInOnePass(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", []byte("x,y\n"))
 	write(t, dir, "b.dat", []byte("1"))
-	write(t, dir, "c.ndjson", []byte(`{"example_id":"s","owners":[1]}`))
 	write(t, dir, "d.csv", []byte("1,2\n"))
 	_, err := graphio.Open(context.Background(), []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "*.none")}, defaults)
 	for _, want := range []string{"a.csv: line 1", "b.dat: the name", "none: no such file", "*.none: no file matches"} {

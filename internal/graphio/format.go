@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// format is a format of files. Each is declared in its own file, with its part of a [Split], and
-// listed in formats.
+// format is a format of files. Each is declared in the file of its part of a [Split], and listed in
+// formats.
 type format struct {
 	name       string   // as in [Options] and in splits
 	title      string   // in sentences
@@ -17,12 +17,11 @@ type format struct {
 	magic      []string // a file begins with one of them; nil: text, which may be compressed
 	magicRule  string   // for a file that does not
 
-	look func(in *inspected, f File, o *Options) *Fault // at the beginning of a file: the columns, the types of ids, and in.part
-	part func() part                                    // an empty one, to be decoded into
+	look func(in *inspected, f File, o *Options) *Fault // at the beginning of a file: the columns, the types of ids, and the part of the split
 }
 
 // formats are all formats, in the order in which messages name them.
-var formats = []*format{&csvFormat, &tsvFormat, &ndjsonFormat, &parquetFormat}
+var formats = []*format{&csvFormat, &tsvFormat, &parquetFormat}
 
 // Formats are the names of the formats.
 func Formats() (names []string) {
@@ -41,7 +40,7 @@ func formatNamed(name string) *format {
 	return formats[i]
 }
 
-// part is all that a format needs to read a file. It travels as JSON.
+// part is all that a format needs to read a file.
 type part interface {
 	read(s *Split, f File, b *batcher) error
 	rows(f File) (int64, error)
@@ -104,7 +103,7 @@ func nameRule() string {
 	for _, f := range formats {
 		ends = append(ends, f.extensions[0])
 	}
-	return "use " + eitherOf(ends) + ", or set --format; export a table of another program as CSV first"
+	return "use " + eitherOf(ends) + ", or set --format; write a table of another program, or JSON, as CSV first"
 }
 
 // namesOfTexts are the names of formats that are text.

@@ -7,8 +7,8 @@ import "testing"
 func TestFormatsAreWhole(t *testing.T) {
 	owned := map[string]string{}
 	for _, f := range formats {
-		if f.title == "" || len(f.extensions) == 0 || f.look == nil || f.part == nil || (f.magic == nil) != (f.magicRule == "") {
-			t.Errorf("format %s lacks a title, extensions, a look, a part or a rule for its beginning", f.name)
+		if f.title == "" || len(f.extensions) == 0 || f.look == nil || (f.magic == nil) != (f.magicRule == "") {
+			t.Errorf("format %s lacks a title, extensions, a look or a rule for its beginning", f.name)
 		}
 		for _, name := range append([]string{f.name}, append(f.extensions, f.magic...)...) {
 			if other := owned[name]; other != "" {

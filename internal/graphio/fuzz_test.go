@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"minsep/internal/graphio"
 )
@@ -87,74 +83,6 @@ func FuzzCSV(f *testing.F) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	})
-}
-
-// FuzzNDJSON: what is read is what encoding/json reads.
-func FuzzNDJSON(f *testing.F) {
-	for _, s := range []string{
-		`{"example_id":1,"owners":[2,3]}`, `{"owners":["a","\u00e9\ud83d\ude00"],"example_id":"x"}` + "\r\n\n" + `{"example_id":"y","owner_id":"z"}`,
-		`{"a":{"b":[1.5e-3,true,null,"]"]},"example_id":-5,"owners":[0]}`, `{"example_id":1,"owners":[]}`, `{"example_id":1e3,"owners":[01]}`, `[`, `{"":{"":[[]]`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := readMemory("f.ndjson", b, graphio.Options{SkipOwnerless: true})
-		var fault *graphio.Fault
-		if err != nil {
-			if !errors.As(err, &fault) {
-				t.Fatalf("%v is no Fault", err)
-			}
-			return
-		}
-		if bytes.HasPrefix(b, []byte("\x1f\x8b")) || bytes.HasPrefix(b, []byte("\x28\xb5\x2f\xfd")) {
-			return
-		}
-		var want []edge
-		for line := range strings.SplitSeq(strings.TrimPrefix(string(b), "\xef\xbb\xbf"), "\n") {
-			if strings.Trim(line, " \t\r") == "" {
-				continue
-			}
-			d := json.NewDecoder(strings.NewReader(line))
-			d.UseNumber()
-			var object map[string]any // not a struct, whose keys would match in any case
-			if err := d.Decode(&object); err != nil {
-				t.Fatalf("read %q, which encoding/json refuses: %v", line, err)
-			}
-			if _, err := d.Token(); err != io.EOF {
-				t.Fatalf("more than one value in %q", line)
-			}
-			owners, ok := object["owners"].([]any)
-			if !ok {
-				if o := object["owners"]; o != nil {
-					owners = []any{o}
-				} else if o := object["owner_id"]; o != nil {
-					owners, ok = o.([]any)
-					if !ok {
-						owners = []any{o}
-					}
-				}
-			}
-			for _, o := range owners {
-				want = append(want, edge{idText(object["example_id"]), idText(o)})
-			}
-		}
-		if utf8.Valid(b) && !slices.Equal(got, want) {
-			t.Fatalf("got %q, want %q", got, want)
-		}
-	})
-}
-
-func idText(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		if _, err := strconv.ParseInt(v.String(), 10, 64); err != nil {
-			return "not an integer"
-		}
-		return v.String()
-	}
-	return "no id"
 }
 
 // FuzzParquet: any bytes are read or refused with a Fault.

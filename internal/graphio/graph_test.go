@@ -68,14 +68,6 @@ func (g graph) rows() (rows [][]edge) {
 	return rows
 }
 
-func jsonID(s string, ints bool) string {
-	if ints {
-		return s
-	}
-	b, _ := json.Marshal(s)
-	return string(b)
-}
-
 // formats write a graph in every format.
 var formats = map[string]func(g graph) []byte{
 	"header.csv": func(g graph) []byte { return g.csv(true) },
@@ -90,27 +82,6 @@ var formats = map[string]func(g graph) []byte{
 		}
 		w.Flush()
 		return b.Bytes()
-	},
-	"list.ndjson": func(g graph) (b []byte) {
-		for i, row := range g.rows() {
-			var owners []string
-			for _, e := range row {
-				owners = append(owners, jsonID(e.owner, g.ownerInt))
-			}
-			id, list := jsonID(row[0].example, g.exampleInt), strings.Join(owners, " , ")
-			if i%2 == 0 {
-				b = fmt.Appendf(b, "{\"example_id\":%s,\"owners\":[%s]}\n", id, list)
-			} else {
-				b = fmt.Appendf(b, " {\"owners\" : [ %s ],\"x\":{\"owners\":[1.5e3,\"\\u00e9\"]}, \"example_id\":%s}\r\n\n", list, id)
-			}
-		}
-		return b
-	},
-	"edges.jsonl": func(g graph) (b []byte) {
-		for _, e := range g.edges {
-			b = fmt.Appendf(b, "{\"example_id\":%s,\"owner_id\":%s}\n", jsonID(e.example, g.exampleInt), jsonID(e.owner, g.ownerInt))
-		}
-		return b
 	},
 	"edges.parquet": func(g graph) []byte {
 		return g.parquet(parquet.Group{"example_id": idNode(g.exampleInt, false), "owner_id": parquet.Encoded(idNode(g.ownerInt, false), &parquet.RLEDictionary)})

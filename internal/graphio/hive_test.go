@@ -27,7 +27,7 @@ func examplesOnly(t *testing.T) map[string]string {
 	f.Close()
 	b := must.Get(os.ReadFile(filepath.Join(dir, "g")))(t)
 	return map[string]string{"x.parquet": string(b), "x.csv": "example_id\nx1\nx2\n", "x.tsv": "example_id\tmore\nx1\t\nx2\t\n",
-		"x.ndjson": "{\"example_id\":\"x1\"}\n{\"example_id\":\"x2\",\"more\":1}\n", "x.csv.gz": string(compressions[".gz"]([]byte("example_id\nx1\nx2\n")))}
+		"x.csv.gz": string(compressions[".gz"]([]byte("example_id\nx1\nx2\n")))}
 }
 
 // TestColumnsInFolders: a file whose folder may say who owns its examples is refused, in every format,
@@ -47,7 +47,7 @@ func TestColumnsInFolders(t *testing.T) {
 		} {
 			want := c.want
 			if !strings.Contains(name, "x.csv") && name != "x.parquet" && c.folder == "user=SECRET" {
-				want = "" // two columns, or an object: they need an owner anyhow
+				want = "" // two columns: they need an owner anyhow
 			}
 			dir := tree(t, map[string]string{c.folder + "/" + name: text})
 			for _, path := range []string{dir, filepath.Join(dir, filepath.Dir(c.folder+"/"+name))} {

@@ -2,7 +2,6 @@ package graphio_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,14 +43,6 @@ var holders = map[string]func(t *testing.T, dir string, ids []string){
 	},
 	"gz as csv": func(t *testing.T, dir string, ids []string) {
 		write(t, dir, "g.csv", compressions[".gz"](ownerText(",", ids)))
-	},
-	"g.ndjson": func(t *testing.T, dir string, ids []string) {
-		var b []byte
-		for _, id := range ids {
-			text, _ := json.Marshal(id)
-			b = fmt.Appendf(b, "{\"example_id\":1,\"owners\":[%s]}\n", text)
-		}
-		write(t, dir, "g.ndjson", b)
 	},
 	"g.parquet": func(t *testing.T, dir string, ids []string) { ownerParquet(t, dir, parquet.String(), ids) },
 	"dictionary": func(t *testing.T, dir string, ids []string) {
@@ -140,64 +131,56 @@ func TestOneRuleForIDs(t *testing.T) {
 	}
 }
 
-// TestIntegersOfAnyFormat: what the formats with types say of numbers.
-func TestIntegersOfAnyFormat(t *testing.T) {
+// TestTypesOfParquet: which ids the types of Parquet have.
+func TestTypesOfParquet(t *testing.T) {
 	i64 := func(v int64) parquet.Value { return parquet.Int64Value(v) }
 	flba := func(s string) parquet.Value { return parquet.FixedLenByteArrayValue([]byte(s)) }
 	for _, c := range []struct {
 		about   string
 		node    parquet.Node
 		value   parquet.Value
-		json    string // beside it, or in its place
 		auto    string // the id, or "" if it is refused
 		strings string // the id with --id-type string, or "" if it is refused
 	}{
-		{"int64", parquet.Int(64), i64(-7), "-7", "-7", "-7"},
-		{"int8", parquet.Int(8), parquet.Int32Value(-7), "-7", "-7", "-7"},
-		{"int8 beyond", parquet.Int(8), parquet.Int32Value(128), "", "", ""},
-		{"int16 beyond", parquet.Int(16), parquet.Int32Value(-1<<15 - 1), "", "", ""},
-		{"uint8", parquet.Uint(8), parquet.Int32Value(255), "255", "255", "255"},
-		{"uint8 beyond", parquet.Uint(8), parquet.Int32Value(256), "", "", ""},
-		{"uint16 below", parquet.Uint(16), parquet.Int32Value(-1), "", "", ""},
-		{"older uint8 beyond", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Uint8}), parquet.Int32Value(256), "", "", ""},
-		{"older int16", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Int16}), parquet.Int32Value(-1 << 15), "-32768", "-32768", "-32768"},
-		{"int32 in 64 bits", parquet.Leaf(olderInt{parquet.Int64Type, deprecated.Int32}), i64(7), "", "", ""},
-		{"uint32", parquet.Uint(32), parquet.Int32Value(-1), "4294967295", "4294967295", "4294967295"},
-		{"uint64", parquet.Uint(64), i64(1<<62 + 1), "4611686018427387905", "4611686018427387905", "4611686018427387905"},
-		{"uint64 beyond", parquet.Uint(64), i64(-1), "18446744073709551615", "", "18446744073709551615"},
-		{"dictionary of integers", parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary), i64(7), "7", "7", "7"},
-		{"fraction", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(7), "7.0", "", ""},
-		{"float", parquet.Leaf(parquet.FloatType), parquet.FloatValue(7), "7e0", "", ""},
-		{"bool", parquet.Leaf(parquet.BooleanType), parquet.BooleanValue(true), "true", "", ""},
-		{"decimal", parquet.Decimal(0, 9, parquet.Int64Type), i64(7), "", "", ""},
-		{"decimal of bytes", parquet.Decimal(0, 9, parquet.FixedLenByteArrayType(4)), flba("\x00\x00\x00\x07"), "", "", ""},
-		{"date", parquet.Date(), parquet.Int32Value(7), "", "", ""},
-		{"half float", parquet.Leaf(halfFloat{parquet.FixedLenByteArrayType(2)}), flba("\x00\x3c"), "1.0", "", ""},
-		{"fixed bytes", parquet.Leaf(parquet.FixedLenByteArrayType(3)), flba("007"), "", "007", "007"},
-		{"bytes", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("\xff 7 ")), "", "\xff 7 ", ""},
-		{"bytes of a string", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("007")), "", "007", "007"},
-		{"a string that is not UTF-8", parquet.String(), parquet.ByteArrayValue([]byte("\xff")), "", "", ""},
-		{"uuid", parquet.UUID(), flba("\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00"), `"550e8400-e29b-41d4-a716-446655440000"`,
-			"550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"},
+		{"int64", parquet.Int(64), i64(-7), "-7", "-7"},
+		{"int8", parquet.Int(8), parquet.Int32Value(-7), "-7", "-7"},
+		{"int8 beyond", parquet.Int(8), parquet.Int32Value(128), "", ""},
+		{"int16 beyond", parquet.Int(16), parquet.Int32Value(-1<<15 - 1), "", ""},
+		{"uint8", parquet.Uint(8), parquet.Int32Value(255), "255", "255"},
+		{"uint8 beyond", parquet.Uint(8), parquet.Int32Value(256), "", ""},
+		{"uint16 below", parquet.Uint(16), parquet.Int32Value(-1), "", ""},
+		{"older uint8 beyond", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Uint8}), parquet.Int32Value(256), "", ""},
+		{"older int16", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Int16}), parquet.Int32Value(-1 << 15), "-32768", "-32768"},
+		{"int32 in 64 bits", parquet.Leaf(olderInt{parquet.Int64Type, deprecated.Int32}), i64(7), "", ""},
+		{"uint32", parquet.Uint(32), parquet.Int32Value(-1), "4294967295", "4294967295"},
+		{"uint64", parquet.Uint(64), i64(1<<62 + 1), "4611686018427387905", "4611686018427387905"},
+		{"uint64 beyond", parquet.Uint(64), i64(-1), "", "18446744073709551615"},
+		{"dictionary of integers", parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary), i64(7), "7", "7"},
+		{"fraction", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(7), "", ""},
+		{"float", parquet.Leaf(parquet.FloatType), parquet.FloatValue(7), "", ""},
+		{"bool", parquet.Leaf(parquet.BooleanType), parquet.BooleanValue(true), "", ""},
+		{"decimal", parquet.Decimal(0, 9, parquet.Int64Type), i64(7), "", ""},
+		{"decimal of bytes", parquet.Decimal(0, 9, parquet.FixedLenByteArrayType(4)), flba("\x00\x00\x00\x07"), "", ""},
+		{"date", parquet.Date(), parquet.Int32Value(7), "", ""},
+		{"half float", parquet.Leaf(halfFloat{parquet.FixedLenByteArrayType(2)}), flba("\x00\x3c"), "", ""},
+		{"fixed bytes", parquet.Leaf(parquet.FixedLenByteArrayType(3)), flba("007"), "007", "007"},
+		{"bytes", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("\xff 7 ")), "\xff 7 ", ""},
+		{"bytes of a string", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("007")), "007", "007"},
+		{"a string that is not UTF-8", parquet.String(), parquet.ByteArrayValue([]byte("\xff")), "", ""},
+		{"uuid", parquet.UUID(), flba("\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00"), "550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"},
 	} {
 		var b bytes.Buffer
 		w := parquet.NewWriter(&b, parquet.NewSchema("g", parquet.Group{"example_id": parquet.Int(64), "owner_id": c.node}))
 		must.Get(w.WriteRows([]parquet.Row{{i64(1).Level(0, 0, 0), c.value.Level(0, 0, 1)}}))(t)
 		must.Do(t, w.Close())
-		files := map[string][]byte{"g.parquet": b.Bytes()}
-		if c.json != "" {
-			files["g.ndjson"] = fmt.Appendf(nil, "{\"example_id\":1,\"owners\":[%s]}", c.json)
-		}
-		for name, text := range files {
-			for _, asked := range []bool{false, true} {
-				o, want := defaults, c.auto
-				if asked {
-					o.IDType, want = "string", c.strings
-				}
-				got, _, _, err := read([]string{write(t, t.TempDir(), name, text)}, o)
-				if want == "" && err == nil || want != "" && (err != nil || len(got) != 1 || got[0].owner != want) {
-					t.Errorf("%s in %s, strings %v: got %q, %v; want %q", c.about, name, asked, got, err, want)
-				}
+		for _, asked := range []bool{false, true} {
+			o, want := defaults, c.auto
+			if asked {
+				o.IDType, want = "string", c.strings
+			}
+			got, _, _, err := read([]string{write(t, t.TempDir(), "g.parquet", b.Bytes())}, o)
+			if want == "" && err == nil || want != "" && (err != nil || len(got) != 1 || got[0].owner != want) {
+				t.Errorf("%s, strings %v: got %q, %v; want %q", c.about, asked, got, err, want)
 			}
 		}
 	}

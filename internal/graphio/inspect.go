@@ -25,7 +25,6 @@ type inspected struct {
 	example, owner idType
 	records        bool
 	header         bool // there is one, of the columns
-	part           part // as its format has it
 }
 
 // inspect finds out how to read a file.

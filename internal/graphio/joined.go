@@ -251,14 +251,14 @@ func (s *Split) divides() bool { return s.OwnerSeparator != "" && s.OwnerSeparat
 // owners appends to dst the owners in a value, in order: one, those that the separator divides, or
 // none if it is empty. Brackets around them are left out, as are blanks and quotes around each, as
 // programs print lists.
-func (s *Split) owners(dst []value, v value) []value {
-	if len(v.text) == 0 {
+func (s *Split) owners(dst [][]byte, text []byte) [][]byte {
+	if len(text) == 0 {
 		return dst
 	}
 	if !s.divides() {
-		return append(dst, v)
+		return append(dst, text)
 	}
-	text := bytes.TrimSpace(v.text)
+	text = bytes.TrimSpace(text)
 	if inside := unbracketed(text); len(inside) < len(text) {
 		text = bytes.TrimSpace(inside)
 		if len(text) == 0 {
@@ -275,7 +275,7 @@ func (s *Split) owners(dst []value, v value) []value {
 		if n := len(part); n > 1 && (part[0] == '\'' || part[0] == '"') && part[n-1] == part[0] {
 			part = part[1 : n-1]
 		}
-		dst = append(dst, value{part, v.kind})
+		dst = append(dst, part)
 	}
 	return dst
 }

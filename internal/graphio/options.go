@@ -14,7 +14,6 @@ type ParamError = param.Error
 const (
 	CSV     = "csv"     // RFC 4180; ids are kept byte by byte
 	TSV     = "tsv"     // the same with tabs
-	NDJSON  = "ndjson"  // one JSON object a line
 	Parquet = "parquet" // flat columns, or owners as a list
 )
 
@@ -24,10 +23,9 @@ const Auto = "auto"
 // Options say how to read a graph, in the flags of commands and in the fields of a plan. The zero
 // value decides by the files' names and contents.
 type Options struct {
-	// Format of all files: CSV, TSV, NDJSON, Parquet. Empty or Auto: by the extension of each
-	// (.csv; .tsv, .tab, .txt; .ndjson, .jsonl, .json; .parquet, .pq), in front of .gz, .gzip,
-	// .zst, .zstd.
-	Format string `json:"format,omitempty" flag:"format" help:"format of the graph's files: csv, tsv, ndjson, parquet, or auto, by their names (default auto)"`
+	// Format of all files: CSV, TSV, Parquet. Empty or Auto: by the extension of each (.csv; .tsv,
+	// .tab, .txt; .parquet, .pq), in front of .gz, .gzip, .zst, .zstd.
+	Format string `json:"format,omitempty" flag:"format" help:"format of the graph's files: csv, tsv, parquet, or auto, by their names (default auto)"`
 	// ExampleColumn and OwnerColumn say which columns: digits are a 1-based position, the rest a
 	// name. Empty: "example_id", and "owner_id" or "owners", whichever is there; in text without
 	// header, 1 and 2.
@@ -40,11 +38,10 @@ type Options struct {
 	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
 	Header string `json:"header,omitempty" flag:"header" help:"whether CSV and TSV files begin with a header: auto, yes, no (default auto)"`
 	// IDType of both columns, or of owners with RowIDs: "int64", "string", or Auto or empty, which
-	// takes the type of each column of the Parquet or JSON files or, without any, of the first
-	// records, which must agree: int64 if it is a canonical integer (no sign +, no leading zeros, no
+	// takes the type of each column of the Parquet files or, without any, of the first records, which must agree: int64 if it is a canonical integer (no sign +, no leading zeros, no
 	// -0), else string. A string that could be another spelling of an id, a number or one with
 	// blanks around it, is then a fault. "string" keeps ids as they are written, and reads integers
-	// of Parquet and JSON as their digits.
+	// of Parquet as their digits.
 	IDType string `json:"id_type,omitempty" flag:"id-type" help:"type of all ids: auto, int64, or string, which keeps them as they are written (default auto)"`
 	// OwnerSeparator divides each owner that is text into several, such as ";" in "ann;bob". Blanks
 	// and quotes around each and brackets around all are left out. [NoSeparator]: each is one owner,

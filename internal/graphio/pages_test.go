@@ -292,9 +292,6 @@ func TestNullOwners(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"g.parquet": rawFile(t, 8, column(t, "example_id", 8), owners),
 		"g.csv":     []byte("example_id,owner_id\n1000,\n1001,1000\n1004,1001\n1009,\n1016,1004\n1025,1009\n1036,\n1049,1016\n"),
-		"g.ndjson": []byte(`{"example_id":1000,"owner_id":null}` + "\n" + `{"example_id":1001,"owner_id":1000}` + "\n" + `{"example_id":1004,"owner_id":1001}` + "\n" +
-			`{"example_id":1009,"owner_id":null}` + "\n" + `{"example_id":1016,"owner_id":1004}` + "\n" + `{"example_id":1025,"owner_id":1009}` + "\n" +
-			`{"example_id":1036,"owner_id":null}` + "\n" + `{"example_id":1049,"owner_id":1016}`),
 	} {
 		path := write(t, t.TempDir(), name, file)
 		got, _, ownerless, err := read([]string{path}, graphio.Options{SkipOwnerless: true})

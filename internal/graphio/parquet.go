@@ -18,7 +18,6 @@ var parquetFormat = format{
 	magic:      []string{"PAR1", "PARE"},
 	magicRule:  "a Parquet file begins with PAR1, and is not compressed as a whole",
 	look:       lookParquet,
-	part:       func() part { return new(parquetPart) },
 }
 
 // parquetPart is a Parquet file.
@@ -46,7 +45,7 @@ func lookParquet(in *inspected, f File, o *Options) *Fault {
 	s.SingleOwner = s.SingleOwner ||
 		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.RowIDs
 	p := new(parquetPart)
-	in.part, in.readBytes = p, 0
+	s.Parquet, in.readBytes = p, 0
 	columns, fault := parquetColumns(in, file, p, o)
 	if fault != nil {
 		return fault
@@ -371,7 +370,7 @@ func (g *rowGroup) row(row int64) (owners int, err error) {
 	before := g.Owners.Len()
 	place := func(int) *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} }
 	for i := range g.cells.Len() {
-		for _, part := range g.split.owners(nil, value{text: g.cells.Bytes(i)}) {
+		for _, part := range g.split.owners(nil, g.cells.Bytes(i)) {
 			if f := g.appendValue(1, part, place); f != nil {
 				if err := g.fault(f); err != nil {
 					return 0, err

@@ -20,7 +20,6 @@ func TestRowIDs(t *testing.T) {
 		"1.csv":     "x,owner_id\n,a\n\n,b\n\"\n\",a\n,c\n,b\n",
 		"2.csv":     "owner_id\na\nb\na\nc\nb\n",
 		"3.csv":     "example_id,owner_id\n0,a\n1,b\n0,a\n0,c\n0,b\n",
-		"4.ndjson":  "{\"owner_id\":\"a\"}\n\n{\"owners\":[\"b\"],\"example_id\":7}\n{\"owner_id\":\"a\"}\n{\"owner_id\":\"c\"}\n{\"owner_id\":\"b\"}\n",
 		"5.parquet": string(formats["edges.parquet"](graph{true, false, five})),
 		"6.parquet": string(formats["optional.parquet"](graph{true, false, five})),
 		"7.csv.gz":  string(compressions[".gz"]([]byte("owner_id\na\nb\na\nc\nb\n"))),
@@ -35,9 +34,9 @@ func TestRowIDs(t *testing.T) {
 		reads(t, fmt.Sprintf("%+v", o), tree(t, files), o, want)
 	}
 	skipped := tree(t, map[string]string{
-		"1.csv":    "owner_id,x\n,\na,\n,\n",
-		"2.ndjson": "{\"owners\":[]}\n{\"owners\":[\"b\",\"c\"]}\n{\"owner_id\":null}\n",
-		"3.csv":    "owner_id,x\n[],\n[d],\n",
+		"1.csv": "owner_id,x\n,\na,\n,\n",
+		"2.csv": "owner_id,x\n[],\n\"b,c\",\n,\n",
+		"3.csv": "owner_id,x\n[],\n[d],\n",
 	})
 	got, _, ownerless, err := read([]string{skipped}, graphio.Options{RowIDs: true, SkipOwnerless: true, OwnerSeparator: ","})
 	if err != nil || ownerless != 5 || !slices.Equal(got, []edge{{"1", "a"}, {"4", "b"}, {"4", "c"}, {"7", "d"}}) {
@@ -79,7 +78,7 @@ func TestRestartingIDs(t *testing.T) {
 		warned bool
 	}{
 		{"CSV", map[string]string{"1.csv": fromZero, "2.csv": fromZero}, defaults, true},
-		{"from 1, in two formats", map[string]string{"1.ndjson": file("list.ndjson", rows(1, 1)), "2.parquet": file("edges.parquet", rows(1, 1)), "3.csv": "example_id,owner_id\n9,o\n"}, defaults, true},
+		{"from 1, in two formats", map[string]string{"1.csv": file("header.csv", rows(1, 1)), "2.parquet": file("edges.parquet", rows(1, 1)), "3.csv": "example_id,owner_id\n9,o\n"}, defaults, true},
 		{"a file beside one that is shuffled", map[string]string{"1.csv": "example_id,owner_id\n2,o\n0,o\n1,o\n", "2.csv": "example_id,owner_id\n0,o\n0,p\n1,o\n"}, defaults, true},
 		{"shuffled, and longer than a batch", map[string]string{"1.csv": file("header.csv", shuffled), "2.parquet": file("edges.parquet", shuffled)}, defaults, true},
 		{"named rows", map[string]string{"1.csv": named("row"), "2.csv": named("row")}, defaults, true},

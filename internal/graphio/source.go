@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,10 +91,6 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		}
 		s.Bytes += in.size
 		s.ReadBytes += in.readBytes
-		var err error
-		if in.split.Part, err = json.Marshal(in.part); err != nil {
-			return nil, err
-		}
 		s.splits = append(s.splits, in.split)
 	}
 	if o.RowIDs {
@@ -192,41 +187,19 @@ func agreeType(
 				t, decided = c.t, in
 			case c.t == t:
 			case asked && t == ownergraph.String: // integers are read as their digits
-			case !fixed && t == ownergraph.String && decided.fixes(of): // and the first record is an integer, as strings may be
-			case asked:
-				list = append(
-					list,
-					&Fault{
-						File:   in.split.Path,
-						Number: in.split.Number,
-						Column: column,
-						Found:  c.t.String() + " ids",
-						Rule:   "--id-type asks for int64, and the file stores them as strings: leave --id-type out, or set it to string",
-					},
-				)
+			case !fixed && t == ownergraph.String && of(decided).fixed: // and the first record is an integer, as strings may be
 			default:
-				list = append(
-					list,
-					&Fault{
-						File:   in.split.Path,
-						Number: in.split.Number,
-						Column: column,
-						Found:  c.t.String() + " ids",
-						Rule: fmt.Sprintf(
-							"must be %v as in %s, or set --id-type string",
-							t,
-							masked(decided.split.Path),
-						),
-					},
-				)
+				f := &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids"}
+				f.Rule = "--id-type asks for int64, and the file stores them as strings: leave --id-type out, or set it to string"
+				if !asked {
+					f.Rule = fmt.Sprintf("must be %v as in %s, or set --id-type string", t, masked(decided.split.Path))
+				}
+				list = append(list, f)
 			}
 		}
 	}
 	return t, list
 }
-
-// fixes reports whether the format of a file stores the type of a column.
-func (in *inspected) fixes(of func(*inspected) idType) bool { return of(in).fixed }
 
 // Splits returns the units of work in the order of the files.
 func (s *Source) Splits() []Split { return slices.Clone(s.splits) }

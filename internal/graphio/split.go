@@ -3,9 +3,7 @@ package graphio
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"minsep/internal/ownergraph"
@@ -38,8 +36,9 @@ type Split struct {
 	// Number is the file's number in the graph, from 1.
 	Number int `json:"number,omitempty"`
 
-	// Part is what the format needs to know, such as the columns.
-	Part json.RawMessage `json:"part"`
+	// One of these says what the format needs to know, such as the columns.
+	Table   *tablePart   `json:"table,omitempty"`
+	Parquet *parquetPart `json:"parquet,omitempty"`
 }
 
 var errTooMany = errors.New("too many faults")
@@ -53,10 +52,6 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if fs == nil {
 		fs = Files{}
 	}
-	of, err := s.part()
-	if err != nil {
-		return &Fault{File: s.Name, Number: s.Number, Err: err}
-	}
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
 		return &Fault{File: s.Name, Number: s.Number, Err: err}
@@ -65,7 +60,7 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 		return errors.Join(fault, f.Close())
 	}
 	b := newBatcher(ctx, s, emit)
-	err = of.read(s, f, b)
+	err = s.part().read(s, f, b)
 	if joined := b.joined.end(); joined != nil && err == nil {
 		err = b.fault(joined)
 	}
@@ -81,17 +76,12 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	return errors.Join(errors.Join(b.faults...), err, f.Close())
 }
 
-// part decodes the part.
-func (s *Split) part() (part, error) {
-	of := formatNamed(s.Format)
-	if of == nil {
-		return nil, fmt.Errorf("a split of the unknown format %q", s.Format)
+// part returns what says how to read the file.
+func (s *Split) part() part {
+	if s.Parquet != nil {
+		return s.Parquet
 	}
-	p := of.part()
-	if err := json.Unmarshal(s.Part, p); err != nil {
-		return nil, fmt.Errorf("a split of %s: %w", s.Format, err)
-	}
-	return p, nil
+	return s.Table
 }
 
 // unchanged returns a fault if the file was changed since the graph was opened.
@@ -114,16 +104,12 @@ const ownerlessRule = "every example needs an owner, or set --skip-ownerless"
 
 // rows counts the rows of the file.
 func (s *Split) rows(ctx context.Context, fs FS) (int64, error) {
-	of, err := s.part()
-	if err != nil {
-		return 0, err
-	}
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	return of.rows(f)
+	return s.part().rows(f)
 }
 
 // fileDigest is the SHA-256 of the whole file.

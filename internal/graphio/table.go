@@ -1,6 +1,7 @@
 package graphio
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ var csvFormat = format{
 	name:       CSV,
 	title:      "CSV",
 	extensions: []string{".csv"},
-	part:       func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
 		return in.table(&tablePart{Delimiter: ","}, "commas", f, o)
 	},
@@ -27,7 +27,6 @@ var tsvFormat = format{
 	name:       TSV,
 	title:      "TSV",
 	extensions: []string{".tsv", ".tab", ".txt"},
-	part:       func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
 		return in.table(&tablePart{Delimiter: "\t"}, "tabs", f, o)
 	},
@@ -35,12 +34,12 @@ var tsvFormat = format{
 
 // tablePart is a table in text, and the shape of its records.
 type tablePart struct {
-	textPart
-	Delimiter string `json:"delimiter"`         // one byte
-	Fields    int    `json:"fields,omitempty"`  // of a record, at least 1; 0 of a file without any
-	Header    bool   `json:"header,omitempty"`  // the file's first record is one
-	Example   int    `json:"example,omitempty"` // 0-based positions
-	Owner     int    `json:"owner,omitempty"`   // 0-based position
+	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
+	Delimiter   string `json:"delimiter"`             // one byte
+	Fields      int    `json:"fields,omitempty"`      // of a record, at least 1; 0 of a file without any
+	Header      bool   `json:"header,omitempty"`      // the file's first record is one
+	Example     int    `json:"example,omitempty"`     // 0-based positions
+	Owner       int    `json:"owner,omitempty"`       // 0-based position
 	// Names are names that the two columns have, or would have, in a header.
 	Names [2][]string `json:"names"`
 }
@@ -48,16 +47,15 @@ type tablePart struct {
 // table looks at the first records of a table; between is the name of its delimiters.
 func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
 	s := &in.split
-	in.part, t.Compression = t, in.compression
-	l, end, fault := t.begin(f)
+	s.Table, t.Compression = t, in.compression
+	if o.Delimiter != "" {
+		t.Delimiter = o.Delimiter
+	}
+	records, end, fault := t.begin(f)
 	if fault != nil {
 		return fault
 	}
 	defer end()
-	if o.Delimiter != "" {
-		t.Delimiter = o.Delimiter
-	}
-	records := &table{lines: l, delim: t.Delimiter[0]}
 	fields, line, err := records.next()
 	if err == io.EOF {
 		return nil // an empty file
@@ -109,8 +107,8 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	}
 	if !s.SingleOwner {
 		var first []byte // none if the record has no owners, which is a fault when it is read
-		if owners := s.owners(nil, value{text: fields[t.Owner]}); len(owners) > 0 {
-			first = owners[0].text
+		if owners := s.owners(nil, fields[t.Owner]); len(owners) > 0 {
+			first = owners[0]
 		}
 		if f := firstType(&in.owner, first, o.IDType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
 			f.Line = line
@@ -254,12 +252,22 @@ func (t *tablePart) noHeader(first [][]byte, alone bool) *Fault {
 	return nil
 }
 
-func (t *tablePart) read(s *Split, f File, b *batcher) error {
-	return t.eachOf(f, b, func(l *lines) error { return t.readLines(s, l, b) })
+// begin begins to read the records.
+func (t *tablePart) begin(f File) (records *table, end func(), fault *Fault) {
+	r, err := decompress(f, t.Compression)
+	if err != nil {
+		return nil, nil, &Fault{Err: err}
+	}
+	l := &lines{r: bufio.NewReaderSize(r, lineBuffer)}
+	return &table{lines: l, delim: t.Delimiter[0]}, func() { r.Close() }, nil
 }
 
-func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
-	records := &table{lines: l, delim: t.Delimiter[0]}
+func (t *tablePart) read(s *Split, f File, b *batcher) error {
+	records, end, fault := t.begin(f)
+	if fault != nil {
+		return b.fault(fault)
+	}
+	defer end()
 	header := t.Header
 	for {
 		fields, line, err := records.next()
@@ -271,8 +279,10 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 			continue
 		case err == errUnclosed: // where the next record begins cannot be known
 			return b.fault(&Fault{Line: line, Err: err})
+		case err == io.EOF:
+			return nil
 		case err != nil:
-			return b.end(err, line)
+			return b.fault(&Fault{Line: line, Err: err})
 		case header:
 			header = false
 			continue
@@ -294,7 +304,7 @@ func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
 	if !s.SkipOwnerless || s.SingleOwner || len(fields) != t.Fields {
 		return false
 	}
-	return len(s.owners(nil, value{text: fields[t.Owner]})) == 0
+	return len(s.owners(nil, fields[t.Owner])) == 0
 }
 
 // isHeader reports whether a record has names of the columns. In another file of those put together
@@ -330,22 +340,28 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 	if t.isHeader(s, fields) {
 		return &Fault{Found: "a header in the middle of the file", Rule: rule}
 	}
-	b.values = b.values[:0]
+	b.owners = b.owners[:0]
 	if !s.SingleOwner {
-		b.values = s.owners(b.values, value{text: fields[t.Owner]})
+		b.owners = s.owners(b.owners, fields[t.Owner])
 	}
-	return b.appendRow(value{text: fields[t.Example]}, b.values, func(column int) *Fault {
+	return b.appendRow(fields[t.Example], b.owners, func(column int) *Fault {
 		return &Fault{Line: line, Column: fmt.Sprintf("column %d", [2]int{t.Example, t.Owner}[column]+1)}
 	})
 }
 
-func (t *tablePart) rows(f File) (int64, error) {
-	n, err := t.count(f, func(l *lines) func() error {
-		records := &table{lines: l, delim: t.Delimiter[0]}
-		return func() error { _, _, err := records.next(); return err }
-	})
+// rows counts the records. A fault ends the count: it shows when the graph is read.
+func (t *tablePart) rows(f File) (n int64, err error) {
+	records, end, fault := t.begin(f)
+	if fault != nil {
+		return 0, fault
+	}
+	defer end()
+	for ; err == nil; n++ {
+		_, _, err = records.next()
+	}
+	n-- // the end
 	if t.Header {
 		n--
 	}
-	return max(n, 0), err
+	return max(n, 0), nil
 }

@@ -67,9 +67,6 @@ func (c *IDs) Len() int {
 	return len(c.ends)
 }
 
-// TextBytes returns the length of all strings of the column together; 0 for integers.
-func (c *IDs) TextBytes() int { return len(c.text) }
-
 // Reset empties the column, keeps its memory, and sets its type.
 func (c *IDs) Reset(t IDType) { c.Type, c.ints, c.text, c.ends = t, c.ints[:0], c.text[:0], c.ends[:0] }
 

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/adopt"
 	"minsep/internal/manifest"
@@ -27,7 +26,7 @@ import (
 
 // Statistics releases private statistics of the examples of a run directory's bounded table.
 type Statistics struct {
-	Values   []string // CSV, TSV and Parquet files, with a row for each example
+	Values   []string // CSV and TSV files, with a row for each example
 	IDColumn string   `flag:"id-column" help:"column of the files with the ids of the examples"` // with the ids of the examples
 	Ask      privacy.Statistics
 }
@@ -117,7 +116,7 @@ func (f *valuesFn) read(ctx context.Context, file store.File, name string, emit 
 		place := slices.Index(names, column)
 		switch {
 		case place < 0:
-			return fmt.Errorf("has no column %q of numbers or texts", column)
+			return fmt.Errorf("has no column %q", column)
 		case slices.Contains(names[place+1:], column):
 			return fmt.Errorf("has two columns %q: must have one, or it is not known which of them counts", column)
 		}
@@ -154,46 +153,12 @@ func (f *valuesFn) read(ctx context.Context, file store.File, name string, emit 
 // recordsOf returns the names of a file's columns, and a function that returns row after row, then
 // io.EOF. What is not there is an empty text.
 func recordsOf(file store.File, name string) (names []string, next func() ([]string, error), err error) {
-	if strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".pq") {
-		return parquetRecords(file)
-	}
 	r := csv.NewReader(store.Text(file))
 	if strings.HasSuffix(name, ".tsv") {
 		r.Comma = '\t'
 	}
-	names, err = r.Read()
+	if names, err = r.Read(); errors.Is(err, store.ErrNotText) {
+		err = fmt.Errorf("%w: must be CSV or TSV, as which other programs write a table", err)
+	}
 	return names, r.Read, err
-}
-
-// parquetRecords leaves lists and decimals out: their columns have no name.
-func parquetRecords(file store.File) (names []string, next func() ([]string, error), err error) {
-	f, err := parquet.OpenFile(file, file.Size())
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, path := range f.Schema().Columns() {
-		name := strings.Join(path, ".")
-		leaf, _ := f.Schema().Lookup(path...)
-		if of := leaf.Node.Type().LogicalType(); leaf.MaxRepetitionLevel > 0 || of != nil && strings.HasPrefix(of.String(), "DECIMAL") {
-			name = ""
-		}
-		names = append(names, name)
-	}
-	r, buffer, rows := parquet.NewGenericReader[any](f, f.Schema()), make([]parquet.Row, 64), []parquet.Row(nil)
-	return names, func() ([]string, error) {
-		if len(rows) == 0 {
-			n, err := r.ReadRows(buffer)
-			if rows = buffer[:n]; n == 0 {
-				return nil, err
-			}
-		}
-		record := make([]string, len(names))
-		for _, v := range rows[0] {
-			if !v.IsNull() {
-				record[v.Column()] = v.String()
-			}
-		}
-		rows = rows[1:]
-		return record, nil
-	}, nil
 }
