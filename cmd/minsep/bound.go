@@ -9,7 +9,6 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/ondisk"
-	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
 	"minsep/internal/words"
 )
@@ -19,18 +18,6 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph; may be repeated")
 	addFlags(f, read)
 }
-
-// orderValue is a flag that sets the order of examples.
-type orderValue struct{ order *ownergraph.Order }
-
-func (v orderValue) String() string {
-	if v.order == nil {
-		return ""
-	}
-	return v.order.String()
-}
-func (v orderValue) Set(s string) error { return v.order.UnmarshalText([]byte(s)) }
-func (orderValue) Type() string         { return "order" }
 
 func boundCommand(a *app) *cobra.Command {
 	var stage pipelines.Bound
@@ -62,7 +49,7 @@ compressed with gzip or zstd.`,
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	stage.EdgesInMemory = ondisk.DefaultInMemory
 	addFlags(f, &stage)
-	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
+	f.TextVar(&stage.Order, "order", stage.Order, "`order` of the examples: fewest-owners first, which keeps more of them, or random")
 	return c
 }
 

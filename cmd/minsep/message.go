@@ -109,7 +109,7 @@ var typeRules = map[string]string{
 	"int":          "must be a whole number, such as 5000 or 5e3",
 	"int64":        "must be a whole number, such as 5000 or 5e3",
 	"intSlice":     "must be whole numbers with commas between them",
-	"order":        "must be " + strings.Join(ownergraph.Orders, " or "),
+	"":             "must be " + strings.Join(ownergraph.Orders, " or "), // a pointer, of --order only
 	"uint64":       "must be a whole number, and not below 0",
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/must"
+	"minsep/internal/param"
 )
 
 // TestTextIsReadAs covers what the text formats allow.
@@ -67,9 +68,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: the error shows a value: %v", about, err)
 		}
 		var f *graphio.Fault
-		var p *graphio.ParamError
+		var p *param.Error
 		if !errors.As(err, &f) && !errors.As(err, &p) {
-			t.Errorf("%s: %T is neither Fault nor ParamError", about, err)
+			t.Errorf("%s: %T is neither Fault nor param.Error", about, err)
 		}
 	}
 	for _, c := range []struct{ about, name, text, want string }{

@@ -7,9 +7,6 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is an option with a value that breaks a rule.
-type ParamError = param.Error
-
 // The formats of files. A one-column list is CSV or TSV with one column.
 const (
 	CSV     = "csv"     // RFC 4180; ids are kept byte by byte

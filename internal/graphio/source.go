@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/param"
 	"minsep/internal/words"
 )
 
@@ -36,7 +37,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, &ParamError{
+		return nil, &param.Error{
 			Param: "graph",
 			Value: "(none)",
 			Rule:  "must name at least one file, folder or pattern",

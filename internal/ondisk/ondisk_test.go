@@ -13,6 +13,7 @@ import (
 	"minsep/internal/must"
 	"minsep/internal/ondisk"
 	"minsep/internal/ownergraph"
+	"minsep/internal/param"
 	"minsep/internal/stream"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -184,7 +185,7 @@ func TestFaults(t *testing.T) {
 	}
 	b = ondisk.Bounder{InMemory: 1, Dir: t.TempDir()}
 	defer b.Close()
-	var fault *ownergraph.ParamError
+	var fault *param.Error
 	if _, err := bounded(t.Context(), &b, e); !errors.As(err, &fault) {
 		t.Errorf("k_u 0: %v", err)
 	}

@@ -8,9 +8,6 @@ import (
 	"minsep/internal/stream"
 )
 
-// ParamError is a parameter with a value that breaks a rule.
-type ParamError = param.Error
-
 // Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
 // section 6).
 //
@@ -94,7 +91,7 @@ type Bounded struct {
 }
 
 // Greedy bounds g, one example after the other. It is the reference for the distributed transform,
-// which must give the same bytes. An invalid b is a *ParamError, too many places in pools
+// which must give the same bytes. An invalid b is a *param.Error, too many places in pools
 // [ErrTooLarge].
 func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	if err := b.Validate(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/must"
+	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -22,7 +23,7 @@ func TestFormNeedsParallelism(t *testing.T) {
 		_, err := f.Run(t.Context(), pipelines.Options{Runner: runner, Out: filepath.Join(t.TempDir(), "run"), KeyFile: key, DryRun: true})
 		return err
 	}
-	var bad *pipelines.ParamError
+	var bad *param.Error
 	if err := form("flink", 7200); !errors.As(err, &bad) || bad.Param != "parallelism" || !strings.Contains(err.Error(), "at least 3 on flink") {
 		t.Errorf("1.44e8 participations: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"minsep/internal/manifest"
+	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
@@ -60,7 +61,7 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	if slices.Contains(folders, manifest.NoiseFolder) {
 		rule += "; noise takes none without noise --files, and without \"files\": true in a plan's noise: the trainer then reads it as a stream"
 	}
-	return &ParamError{Param: "out", Value: out, Rule: rule}
+	return &param.Error{Param: "out", Value: out, Rule: rule}
 }
 
 // copyTo returns the place to which the table of another run directory must be copied, since

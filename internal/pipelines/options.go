@@ -25,9 +25,6 @@ import (
 	"minsep/internal/stream"
 )
 
-// ParamError is a parameter that a stage refuses.
-type ParamError = param.Error
-
 // DefaultRunner runs pipelines in this process.
 const DefaultRunner = "direct"
 
