@@ -71,6 +71,7 @@ func TestScripts(t *testing.T) {
 		ContinueOnError:     true, // all that a change concerns in one run
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("a", 300))
+			e.Setenv("GOGC", "400") // a third of what a short command takes is collection
 			frozen, err := filepath.Abs("testdata/frozen")
 			e.Setenv("FROZEN", frozen)
 			return err
