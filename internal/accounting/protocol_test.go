@@ -35,7 +35,7 @@ func toyValue(rng *rand.Rand, sigma, epsilon float64) float64 {
 // toyProtocol verifies the sigmas at (epsilon, delta), the last one by its proof.
 func toyProtocol(t *testing.T, epsilon, delta, accept float64, sigmas ...float64) *Protocol {
 	t.Helper()
-	th, samples, err := Claim{Delta: delta}.Samples(accept, []float64{1})
+	th, samples, err := samplesAt(Claim{Delta: delta}, accept, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestReleaseRule(t *testing.T) {
 // both failure probabilities.
 func TestFurtherPoints(t *testing.T) {
 	claim := Claim{Delta: 0.1, Points: 2}
-	th, samples, err := claim.Samples(0.05, []float64{1})
+	th, samples, err := samplesAt(claim, 0.05, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package accounting
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"minsep/internal/golden"
@@ -103,74 +102,9 @@ func (c Claim) allowed(verify float64) float64 {
 // most is the largest δ_v that leaves some failure probability.
 func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 
-// Samples returns the fewest samples in total, over one trial for each bound, with which a
-// mechanism is accepted at means up to accept < delta. It also returns the thresholds and the
-// samples of each trial. A trial with a bound of at most δ_v needs none. The result is one row of
-// the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
-func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
-	check := param.Checker{}
-	c.check(&check)
-	checkBounds(&check, bounds)
-	check.Requiref(
-		accept >= 0 && accept < c.most(),
-		"accepted mean",
-		accept,
-		"must be at least 0 and below %g", c.most(),
-	)
-	if err := check.Err(); err != nil {
-		return Thresholds{}, nil, err
-	}
-	t, total := c.bestThresholds(accept, bounds)
-	if total > maxSamples {
-		return t, nil, fmt.Errorf(
-			"%w: accepting means up to %.4g of δ = %.4g takes %.3g of them, more than %.3g",
-			ErrTooFewSamples,
-			accept,
-			c.Delta,
-			total,
-			maxSamples,
-		)
-	}
-	samples := make([]uint64, len(bounds))
-	for i, bound := range bounds {
-		samples[i] = uint64(samplesFor(bound, t.Accept, t.Verify, t.FailureProbability))
-	}
-	return t, samples, nil
-}
-
 // maxSamples is the largest number of samples of a verification. Sums in fixed point have room for
 // more.
 const maxSamples = 1e15
-
-func checkBounds(c *param.Checker, bounds []float64) {
-	c.Require(len(bounds) > 0, "bounds", len(bounds), "must not be empty")
-	for _, bound := range bounds {
-		c.Require(
-			bound >= 0 && !math.IsInf(bound, 1),
-			"bound of the values",
-			bound,
-			"must be finite and at least 0",
-		)
-	}
-}
-
-// bestThresholds returns the thresholds with the δ_v that minimizes the total number of samples.
-func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, float64) {
-	free := true // no trial needs samples
-	for _, bound := range bounds {
-		free = free && bound <= c.Delta
-	}
-	if free {
-		return Thresholds{Accept: accept, Verify: c.Delta}, 0
-	}
-	verify, total := c.leastCost(accept, func(verify, q float64) (total float64) {
-		for _, bound := range bounds {
-			total += samplesFor(bound, accept, verify, q)
-		}
-		return total
-	})
-	return Thresholds{accept, verify, c.allowed(verify)}, total
-}
 
 // leastCost minimizes a number of samples over δ_v above least.
 func (c Claim) leastCost(least float64, samples func(verify, q float64) float64) (verify, total float64) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"minsep/internal/digits"
-	"minsep/internal/param"
 )
 
 // EpsilonDelta is one guarantee of (Epsilon, Delta)-differential privacy in both directions:
@@ -28,17 +27,6 @@ type Attack struct {
 
 // AttackRates are the false positive rates at which attacks are reported.
 var AttackRates = []float64{1e-3, 1e-2, 0.1}
-
-// Validate reports every fault.
-func (g Guarantee) Validate() error {
-	c := param.Checker{}
-	c.Require(len(g) > 0, "points", len(g), "must not be empty")
-	for _, p := range g {
-		checkEpsilon(&c, p.Epsilon)
-		c.Require(p.Delta >= 0 && p.Delta <= 1, "delta", p.Delta, "must be at least 0 and at most 1")
-	}
-	return c.Err()
-}
 
 // leastRate is the smallest float64 above 0.
 const leastRate = math.SmallestNonzeroFloat64
@@ -74,27 +62,8 @@ func (g Guarantee) Advantage() float64 {
 	return roundedUp(most)
 }
 
-// Delta is the smallest δ at epsilon ≥ 0 that follows from the points (F6.1), rounded up. Where e^ε
-// is too large for a float64, it is the smallest δ of a point with an ε of at most epsilon.
-func (g Guarantee) Delta(epsilon float64) float64 {
-	most, known := 0.0, 1.0
-	for _, fpr := range g.corners() {
-		if factor := math.Exp(epsilon); !math.IsInf(factor, 1) {
-			most = max(most, g.TPR(fpr)-factor*fpr)
-		} else {
-			most = 1
-		}
-	}
-	for _, p := range g { // δ falls with ε
-		if p.Epsilon <= epsilon {
-			known = min(known, p.Delta)
-		}
-	}
-	return min(known, roundedUp(most))
-}
-
 // corners returns the false positive rates where two of the lines that bound the true positive rate
-// meet. The largest advantage is at one of them, as is the largest TPR less any multiple of FPR.
+// meet. The largest advantage is at one of them.
 func (g Guarantee) corners() (rates []float64) {
 	type line struct{ at, slope float64 }
 	lines := []line{{1, 0}}

@@ -139,14 +139,6 @@ func TestAttacksHold(t *testing.T) {
 			t.Fatalf("%+v: advantage %g of all points, total variation %g", d, a, variation)
 		}
 		for range 6 {
-			epsilon := 5 * rng.Float64() * float64(rng.IntN(3))
-			truth := d.delta(epsilon)
-			if got := few.Delta(epsilon); got < truth*(1-1e-12) || got > 1 {
-				t.Fatalf("%+v: δ is %g at %g, %v gives %g", d, truth, epsilon, few, got)
-			}
-			if got := all.Delta(epsilon); math.Abs(got-truth) > 1e-9 {
-				t.Fatalf("%+v: δ is %g at %g, all points give %g", d, truth, epsilon, got)
-			}
 			level := rng.Float64() * pickFloat(rng, 1, 0.1, 0.01)
 			forth, back := best(d.p, d.q, level), best(d.q, d.p, level)
 			if got := few.TPR(level); got < max(forth, back)*(1-1e-12) {
@@ -158,18 +150,8 @@ func TestAttacksHold(t *testing.T) {
 				t.Fatalf("%+v: at level %g all points give %g, the hull of the tests is %g", d, level, all.TPR(level), hull)
 			}
 		}
-		for _, p := range few {
-			if got := few.Delta(p.Epsilon); got > p.Delta {
-				t.Fatalf("%v: %g at %g", few, got, p.Epsilon)
-			}
-		}
 		if few.TPR(1) != 1 || !slices.IsSortedFunc(few.Attacks(), func(a, b Attack) int { return int(math.Copysign(1, a.TPR-b.TPR+1e-15)) }) {
 			t.Fatalf("%v: %v", few, few.Attacks())
-		}
-	}
-	for _, bad := range []Guarantee{nil, {{-1, 0}}, {{1, 1.5}}, {{1, math.NaN()}}} {
-		if bad.Validate() == nil {
-			t.Errorf("%v is valid", bad)
 		}
 	}
 }
@@ -214,11 +196,6 @@ func TestAttacksOfHugeEpsilon(t *testing.T) {
 		g := Guarantee{{epsilon, 1e-5}}
 		if g.Advantage() < 1-1e-9 || g.TPR(1e-3) < 1-1e-9 || g.TPR(0) > 1.1e-5 || g.TPR(0) < 1e-5 {
 			t.Errorf("ε = %g: advantage %g, power %g at 1e-3, %g at 0", epsilon, g.Advantage(), g.TPR(1e-3), g.TPR(0))
-		}
-		for at, want := range map[float64]float64{epsilon / 2: 1, epsilon: 1e-5, 2 * epsilon: 1e-5} {
-			if got := g.Delta(at); !(math.Abs(got-want) <= 1e-9) {
-				t.Errorf("ε = %g: δ at %g is %g, not %g", epsilon, at, got, want)
-			}
 		}
 		small := Guarantee{{1, 1e-5}}
 		both := append(small[:1:1], EpsilonDelta{epsilon, 1e-9})

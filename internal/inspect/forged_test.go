@@ -34,21 +34,18 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 		epsilons = []float64{1}
 	}
 	for point, epsilon := range epsilons {
-		var bounds []float64
+		var goals []accounting.Goal
 		var proposals []tilt.Proposal
 		for _, d := range montecarlo.Directions {
 			proposal := must.Get(tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}, math.Inf(1)))(t)
-			proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
+			proposals, goals = append(proposals, proposal), append(goals, accounting.Goal{Bound: proposal.Bound, Mean: 0.8 * delta})
 		}
-		thresholds, samples, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Samples(0.8*delta, bounds)
+		thresholds, tests, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Allocate(goals)
 		must.Do(t, err)
-		if len(epsilons) > 1 && thresholds.FailureProbability == 0 {
-			thresholds.Verify = 0.8 * delta // and leaves room for the failures of other points
-		}
 		p.Points = append(p.Points, accounting.Point{Epsilon: epsilon, Delta: delta, Thresholds: thresholds})
 		for i, d := range montecarlo.Directions {
-			trial := accounting.Trial{Point: point, Direction: d, Method: accounting.MonteCarlo, Bound: bounds[i], Samples: samples[i]}
-			if samples[i] == 0 {
+			trial := accounting.Trial{Point: point, Direction: d, Method: accounting.MonteCarlo, Bound: goals[i].Bound, Samples: tests[i].Samples, Accept: tests[i].Accept}
+			if trial.Samples == 0 {
 				trial.Method, trial.Bound = accounting.RenyiBound, proposals[i].Divergence
 			} else {
 				proposal := proposals[i]

@@ -19,7 +19,7 @@ import (
 // protocol has three candidates, the last proven, of 1000-odd samples a trial.
 func protocol(t testing.TB) *accounting.Protocol {
 	t.Helper()
-	th, samples, err := accounting.Claim{Delta: 0.1}.Samples(0.08, []float64{0.5})
+	th, tests, err := accounting.Claim{Delta: 0.1}.Allocate([]accounting.Goal{{Bound: 0.5, Mean: 0.08}})
 	must.Do(t, err)
 	p := &accounting.Protocol{
 		Format: 1, CodeVersion: "test", KernelID: "toy",
@@ -30,7 +30,7 @@ func protocol(t testing.TB) *accounting.Protocol {
 	for i, sigma := range []float64{1, 2, 3} {
 		c := accounting.Candidate{NoiseMultiplier: sigma}
 		for _, d := range montecarlo.Directions {
-			trial := accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 0.5, Samples: samples[0]}
+			trial := accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 0.5, Samples: tests[0].Samples}
 			if i == 2 {
 				trial = accounting.Trial{Direction: d, Method: accounting.PLD, Bound: 0.01}
 			}

@@ -182,12 +182,13 @@ func (c *calibrator) tooFew(ctx context.Context, err error) error {
 				pair = other
 			}
 		}
-		_, samples, failed := c.claim().Samples(c.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
+		of := func(d *divergence) accounting.Goal { return accounting.Goal{Bound: d.bound(), Mean: c.Delta / 2} }
+		_, tests, failed := c.claim().Allocate([]accounting.Goal{of(pair[0]), of(pair[1])})
 		if failed != nil {
 			return err
 		}
 		few.What = fmt.Sprintf("a verification of noise multiplier %.4g", pair[0].Spec.NoiseMultiplier)
-		few.Need = float64(samples[0] + samples[1])
+		few.Need = float64(tests[0].Samples + tests[1].Samples)
 		few.Advised = 1.2 * few.Need / (1 - estimateShare)
 		few.AdvisedCPU = few.Advised * few.CPU
 		if c.NoiseMultiplier != 0 && few.Need*c.each(0) <= c.left(1) { // samples are not what is missing

@@ -17,7 +17,7 @@ import (
 // nothing.
 func TestRelease(t *testing.T) {
 	const epsilon, delta = 1, 0.05
-	th, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, []float64{1})
+	th, tests, err := accounting.Claim{Delta: delta}.Allocate([]accounting.Goal{{Bound: 1, Mean: 0.8 * delta}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestRelease(t *testing.T) {
 	for _, sigma := range []float64{0.7, 0.8, 1.6} {
 		c := accounting.Candidate{NoiseMultiplier: sigma}
 		for _, d := range montecarlo.Directions {
-			c.Trials = append(c.Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: []byte("{}")})
+			c.Trials = append(c.Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: tests[0].Samples, Values: []byte("{}")})
 		}
 		p.Candidates = append(p.Candidates, c)
 	}

@@ -99,13 +99,13 @@ func TestAnyCut(t *testing.T) {
 // TestPlainUnits: losses that are not tilted verify a claim too.
 func TestPlainUnits(t *testing.T) {
 	p, _ := protocol(t)
-	th, samples, err := accounting.Claim{Delta: 0.05}.Samples(0.04, []float64{1})
+	th, tests, err := accounting.Claim{Delta: 0.05}.Allocate([]accounting.Goal{{Bound: 1, Mean: 0.04}})
 	must.Do(t, err)
 	p.Points = []accounting.Point{{Epsilon: 1, Delta: 0.05, Thresholds: th}}
 	p.KernelID = montecarlo.KernelID()
 	p.Candidates = []accounting.Candidate{{NoiseMultiplier: 1.6}}
 	for _, d := range montecarlo.Directions {
-		p.Candidates[0].Trials = append(p.Candidates[0].Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: json.RawMessage("{}")})
+		p.Candidates[0].Trials = append(p.Candidates[0].Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: tests[0].Samples, Values: json.RawMessage("{}")})
 	}
 	encoded := must.Get(p.Encode())(t)
 	dir, l := t.TempDir(), newLedger(t, p)
