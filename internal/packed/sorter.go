@@ -23,7 +23,6 @@ type Sorter struct {
 	chunks [][]byte
 	refs   []ref
 	held   int
-	len    int64
 	sorted bool // whether refs are sorted
 	runs   []*run
 	sorter refSorter
@@ -65,7 +64,6 @@ func (s *Sorter) Add(chunk []byte) error {
 			},
 		)
 		s.held += refBytes
-		s.len++
 		off = end
 	}
 	s.chunks = append(s.chunks, chunk)
@@ -79,9 +77,6 @@ func (s *Sorter) Add(chunk []byte) error {
 	}
 	return nil
 }
-
-// Len returns the number of records.
-func (s *Sorter) Len() int64 { return s.len }
 
 // refBytes is the memory of a ref with its place in the scratch space.
 const refBytes = 48
@@ -212,7 +207,7 @@ func (s *Sorter) Close() error {
 	for _, r := range s.runs {
 		errs = append(errs, r.file.Close())
 	}
-	s.runs, s.len = nil, 0
+	s.runs = nil
 	s.forget()
 	return errors.Join(errs...)
 }

@@ -20,19 +20,14 @@ type Spool struct {
 	Limit int    // bytes held in memory; 0 means DefaultSpool
 	Dir   string // folder for the temporary file; "" means os.TempDir
 
-	held []byte // the last records, as a chunk
-	len  int64
+	held []byte   // the last records, as a chunk
 	file *os.File // the records before them, as one chunk; nil while there are none
 	size int64    // bytes of the file
 }
 
-// Len returns the number of records.
-func (s *Spool) Len() int64 { return s.len }
-
 // Add adds a copy of the record.
 func (s *Spool) Add(record []byte) error {
 	s.held = append(binary.AppendUvarint(s.held, uint64(len(record))), record...)
-	s.len++
 	limit := s.Limit
 	if limit == 0 {
 		limit = DefaultSpool
@@ -77,14 +72,14 @@ func (s *Spool) Each(f func(record []byte) error) error {
 }
 
 // Reset empties the spool. It keeps the memory and the file for reuse.
-func (s *Spool) Reset() { s.held, s.len, s.size = s.held[:0], 0, 0 }
+func (s *Spool) Reset() { s.held, s.size = s.held[:0], 0 }
 
 // Close frees the memory and the temporary file. The spool is then empty and can be used again.
 func (s *Spool) Close() (err error) {
 	if s.file != nil {
 		err = fault("closing a temporary file", s.file.Close())
 	}
-	s.held, s.len, s.size, s.file = nil, 0, 0, nil
+	s.held, s.size, s.file = nil, 0, nil
 	return err
 }
 
