@@ -204,7 +204,7 @@ func (f *assembleFn[K]) ProcessElement(
 	return formation.Assemble(ctx, r.Config, shard, chunks, f.PartSize, func(p *formation.Part) error {
 		b := Batch[K]{Step: p.Step, Part: p.Part, Parts: p.Parts, Rows: slices.Clone(p.Rows), Ends: p.Ends}
 		if n := p.IDs.Len(); n > 0 {
-			b.IDs = appendIDs(make([]K, 0, n), &p.IDs, 0, n)
+			b.IDs = appendIDs(make([]K, 0, n), &p.IDs, n)
 		}
 		emit(b)
 		return nil

@@ -82,7 +82,7 @@ func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
 		return v, fmt.Errorf("%w: %w", errBatch, err)
 	}
 	if n := ids.Len(); n > 0 {
-		v.IDs = appendIDs(make([]K, 0, n), &ids, 0, n)
+		v.IDs = appendIDs(make([]K, 0, n), &ids, n)
 	}
 	return v, nil
 }

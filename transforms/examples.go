@@ -392,8 +392,8 @@ func (f *unpackFn[K, V]) ProcessElement(ctx context.Context, b []byte, emit func
 	if err := f.rows.UnmarshalBinary(b); err != nil {
 		return err
 	}
-	ids := appendIDs([]K(nil), &f.rows.Examples, 0, f.rows.Len())
-	owners := appendIDs([]V(nil), &f.rows.Owners, 0, f.rows.Owners.Len())
+	ids := appendIDs([]K(nil), &f.rows.Examples, f.rows.Len())
+	owners := appendIDs([]V(nil), &f.rows.Owners, f.rows.Owners.Len())
 	for i, id := range ids {
 		start, end := f.rows.OwnersOf(i)
 		row := Row[V]{

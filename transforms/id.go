@@ -78,26 +78,26 @@ func appendID[K ID](c *ownergraph.IDs, id K) error {
 	return nil
 }
 
-// appendIDs appends the ids of a column from place start to end. Texts share memory.
-func appendIDs[K ID](ids []K, c *ownergraph.IDs, start, end int) []K {
+// appendIDs appends the first n ids of a column. Texts share memory.
+func appendIDs[K ID](ids []K, c *ownergraph.IDs, n int) []K {
 	switch to := any(&ids).(type) {
 	case *[]int64:
-		for i := start; i < end; i++ {
+		for i := range n {
 			*to = append(*to, c.Int(i))
 		}
 	case *[]uint64:
-		for i := start; i < end; i++ {
+		for i := range n {
 			*to = append(*to, uint64(c.Int(i)))
 		}
 	case *[]string:
-		text, ends := texts(c, start, end)
+		text, ends := texts(c, n)
 		last := 0
 		for _, end := range ends {
 			*to = append(*to, text[last:end])
 			last = end
 		}
 	case *[][]byte:
-		text, ends := texts(c, start, end)
+		text, ends := texts(c, n)
 		all, last := []byte(text), 0
 		for _, end := range ends {
 			*to = append(*to, all[last:end:end])
@@ -107,16 +107,16 @@ func appendIDs[K ID](ids []K, c *ownergraph.IDs, start, end int) []K {
 	return ids
 }
 
-// texts returns the texts of a column, one after the other, and where each ends.
-func texts(c *ownergraph.IDs, start, end int) (text string, ends []int) {
+// texts returns the first n texts of a column, one after the other, and where each ends.
+func texts(c *ownergraph.IDs, n int) (text string, ends []int) {
 	size := 0
-	for i := start; i < end; i++ {
+	for i := range n {
 		size += len(c.Bytes(i))
 	}
 	var b strings.Builder
 	b.Grow(size)
-	ends = make([]int, 0, end-start)
-	for i := start; i < end; i++ {
+	ends = make([]int, 0, n)
+	for i := range n {
 		b.Write(c.Bytes(i))
 		ends = append(ends, b.Len())
 	}

@@ -222,7 +222,7 @@ func (f *joinFn) ProcessElement(
 
 // eachSorted calls f for the records of chunks, in order.
 func eachSorted(dir string, chunks func(*[]byte) bool, f func(record []byte) error) error {
-	return packed.Sort(0, dir, chunks, func(s *packed.Sorter) error { return s.Each(f) })
+	return packed.Sort(dir, chunks, func(s *packed.Sorter) error { return s.Each(f) })
 }
 
 // orderFn emits the entries of a shard in the order of their slots.

@@ -191,7 +191,7 @@ func TestReleaseRule(t *testing.T) {
 // TestFurtherPoints: a second ε is certified by the same rule, at the same candidate, and counts
 // both failure probabilities.
 func TestFurtherPoints(t *testing.T) {
-	claim := Claim{Delta: 0.1, Points: 2}
+	claim := Claim{Delta: 0.1, Earlier: 1e-3, MostFailure: 1e-3} // that of the other point
 	th, samples, err := samplesAt(claim, 0.05, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -66,9 +66,6 @@ func (t Thresholds) Total() float64 {
 // Claim is a δ to be claimed, with the failure probabilities that it must share.
 type Claim struct {
 	Delta float64 // δ, at least 1e-300 and below 1
-	// Points is the number of points (ε, δ) that are certified from the same samples; their failure
-	// probabilities add up. 0 means 1.
-	Points int
 	// Earlier is the failure probability of earlier protocols, and of other points that are
 	// accounted for separately.
 	Earlier float64
@@ -79,7 +76,6 @@ type Claim struct {
 
 func (c Claim) check(k *param.Checker) {
 	checkDelta(k, c.Delta)
-	k.Require(c.Points >= 0, "points", c.Points, "must be at least 1, or 0 for 1")
 	k.Require(c.MostFailure >= 0, "largest failure probability", c.MostFailure, "must be at least 0")
 	k.Requiref(
 		c.Earlier >= 0 && c.Earlier < c.Delta,
@@ -89,10 +85,9 @@ func (c Claim) check(k *param.Checker) {
 	)
 }
 
-// allowed is the largest q up to MostFailure with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded
-// down.
+// allowed is the largest q up to MostFailure with δ_v + (q + earlier)(1 - δ_v) ≤ δ, rounded down.
 func (c Claim) allowed(verify float64) float64 {
-	q := ((c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier) / float64(max(1, c.Points))
+	q := (c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier
 	if c.MostFailure > 0 {
 		q = min(q, c.MostFailure)
 	}

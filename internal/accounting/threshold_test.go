@@ -73,14 +73,14 @@ func TestDivergence(t *testing.T) {
 func TestSamples(t *testing.T) {
 	const delta = 1e-6
 	bounds := []float64{1e-4, 5e-5, 0, 9e-7} // the last two are at most δ_v
-	for _, c := range []Claim{{Delta: delta}, {Delta: delta, Points: 3, Earlier: 1e-8}} {
+	for _, c := range []Claim{{Delta: delta}, {Delta: delta, Earlier: 1e-8}} {
 		least := uint64(0)
 		for _, part := range []float64{0, 0.3, 0.8} {
 			th, samples, err := samplesAt(c, part*delta, bounds...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := float64(max(1, c.Points))*th.FailureProbability + c.Earlier
+			q := th.FailureProbability + c.Earlier
 			if total := th.Verify + q*(1-th.Verify); !(math.Abs(th.Accept-part*delta) < 1e-3*delta) || total > delta || total < delta*(1-1e-6) {
 				t.Errorf("%+v: %+v comes to %g", c, th, total)
 			}

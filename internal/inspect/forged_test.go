@@ -33,6 +33,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 	if epsilons == nil {
 		epsilons = []float64{1}
 	}
+	others := float64(len(epsilons)-1) * delta / 100 // failures of the other points
 	for point, epsilon := range epsilons {
 		var goals []accounting.Goal
 		var proposals []tilt.Proposal
@@ -40,7 +41,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64)
 			proposal := must.Get(tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}, math.Inf(1)))(t)
 			proposals, goals = append(proposals, proposal), append(goals, accounting.Goal{Bound: proposal.Bound, Mean: 0.8 * delta})
 		}
-		thresholds, tests, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Allocate(goals)
+		thresholds, tests, err := accounting.Claim{Delta: delta, Earlier: others, MostFailure: delta / 100}.Allocate(goals)
 		must.Do(t, err)
 		p.Points = append(p.Points, accounting.Point{Epsilon: epsilon, Delta: delta, Thresholds: thresholds})
 		for i, d := range montecarlo.Directions {

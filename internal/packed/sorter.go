@@ -28,10 +28,10 @@ type Sorter struct {
 	sorter refSorter
 }
 
-// Sort calls body with a sorter of the chunks of a GroupByKey's iterator, and closes it. limit and dir
-// are fields of [Sorter].
-func Sort(limit int, dir string, chunks func(*[]byte) bool, body func(*Sorter) error) (err error) {
-	s := &Sorter{Limit: limit, Dir: dir}
+// Sort calls body with a sorter of the chunks of a GroupByKey's iterator, and closes it. dir is a field
+// of [Sorter].
+func Sort(dir string, chunks func(*[]byte) bool, body func(*Sorter) error) (err error) {
+	s := &Sorter{Dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
 		if err := s.Add(chunk); err != nil {

@@ -22,11 +22,11 @@ type DPSGD struct {
 // 0.05 % above the least σ that can be proven on its grid, and 0 if an owner takes part with a
 // probability of at most Delta.
 func (d DPSGD) NoiseMultiplier(batch float64) (float64, error) {
-	return d.noiseMultiplier(batch, 1, calibration.Narrow)
+	return d.noiseMultiplier(batch, 1)
 }
 
-// noiseMultiplier returns σ to the relative precision width. The search begins at start.
-func (d DPSGD) noiseMultiplier(batch, start, width float64) (float64, error) {
+// noiseMultiplier is NoiseMultiplier with a search that begins at start.
+func (d DPSGD) noiseMultiplier(batch, start float64) (float64, error) {
 	prob := min(1, batch/float64(d.Units))
 	if takesPart(prob, d.MaxPerOwner, d.Steps) <= d.Delta {
 		return 0, nil
@@ -38,7 +38,7 @@ func (d DPSGD) noiseMultiplier(batch, start, width float64) (float64, error) {
 			float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)),
 		)
 	}
-	n, err := d.claim(batch).Proven(start, width)
+	n, err := d.claim(batch).Proven(start, calibration.Narrow)
 	return n.Multiplier, err
 }
 

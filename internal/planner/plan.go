@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/parallel"
 	"minsep/internal/words"
 	"minsep/mechanism"
@@ -337,7 +336,7 @@ func (p *planning) compare(out *Result) error {
 		if !known {
 			var err error
 			near := row.Noise.Multiplier / row.norm
-			if sigma, err = p.dpsgd(at.units, at.most).noiseMultiplier(row.BatchSize, near, calibration.Narrow); err != nil {
+			if sigma, err = p.dpsgd(at.units, at.most).noiseMultiplier(row.BatchSize, near); err != nil {
 				return err
 			}
 			sigmas[at] = sigma

@@ -43,7 +43,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 				continue
 			}
 			p.say(row.Name())
-			if err := p.refine(ctx, row, finer); err != nil {
+			if err := p.refine(ctx, row); err != nil {
 				return err
 			}
 		}
@@ -153,8 +153,8 @@ func (p *planning) both(ctx context.Context, row *Row) error {
 
 // refine estimates the noise multiplier of a row to a smaller standard error. If that takes too
 // many samples, the row stays as it is, perhaps tied.
-func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
-	n, err := row.Noise.Refine(ctx, tolerance, 1)
+func (p *planning) refine(ctx context.Context, row *Row) error {
+	n, err := row.Noise.Refine(ctx, finer, 1)
 	return p.renew(ctx, row, n, err)
 }
 

@@ -253,7 +253,7 @@ func (*excludeFn) ProcessElement(
 		coins:  packed.Spool{Dir: c.TempDir},
 	}
 	defer func() { err = cmp.Or(err, e.coins.Close()) }()
-	return packed.Sort(0, c.TempDir, coins, func(bucket *packed.Sorter) error { return e.exclude(bucket, emit) })
+	return packed.Sort(c.TempDir, coins, func(bucket *packed.Sorter) error { return e.exclude(bucket, emit) })
 }
 
 // writeFn writes the files of a shard of steps, once the rows are known to be complete.

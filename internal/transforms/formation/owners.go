@@ -97,7 +97,7 @@ func (*drawOwnersFn) ProcessElement(
 		d.names = newNamePacker(d.out.shards)
 		d.ids.Reset(c.IDs.Type)
 	}
-	err = packed.Sort(0, c.TempDir, records, func(bucket *packed.Sorter) error { return d.drawAll(bucket, emit) })
+	err = packed.Sort(c.TempDir, records, func(bucket *packed.Sorter) error { return d.drawAll(bucket, emit) })
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,6 @@ import (
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
-	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/internal/transforms/progress"
@@ -51,7 +50,6 @@ func init() {
 type Config struct {
 	Protocol string // as accounting.Protocol.Encode writes it
 	Dir      string // a folder that every worker and the launcher share, where finished units are left; "" for none
-	Workers  int    // goroutines for a unit; 0 means one for each processor
 }
 
 // Sum computes units, a PCollection<[]byte> of JSON [ledger.Unit], on the workers. It returns a
@@ -59,11 +57,6 @@ type Config struct {
 func Sum(s beam.Scope, c Config, units beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("losses.Sum")
 	if _, err := accounting.ParseProtocol([]byte(c.Protocol)); err != nil {
-		return beam.PCollection{}, err
-	}
-	check := param.Checker{}
-	check.AtLeast("workers", c.Workers, 0)
-	if err := check.Err(); err != nil {
 		return beam.PCollection{}, err
 	}
 	return beam.ParDo(s, &sumFn{Config: c}, beam.Reshuffle(s, units)), nil
@@ -145,7 +138,7 @@ func (f *sumFn) draw(
 	for done, piece := uint64(0), uint64(firstPiece); done < u.Count; {
 		count := min(piece, u.Count-done)
 		begin := time.Now()
-		r, err := worker.Run(ctx, u.First+done, count, f.Config.Workers)
+		r, err := worker.Run(ctx, u.First+done, count, 0)
 		if err != nil {
 			return all, err
 		}

@@ -76,20 +76,19 @@ func TestAnyCut(t *testing.T) {
 	c := must.Get(bare.Certificate())(t)
 	want := must.Get(c.Encode())(t)
 	for _, try := range []struct {
-		runner  string
-		size    uint64
-		workers int
-	}{{"direct", 1 << 20, 0}, {"direct", 777, 1}, {"prism", 3000, 2}} {
+		runner string
+		size   uint64
+	}{{"direct", 1 << 20}, {"direct", 777}, {"prism", 3000}} {
 		dir, l := t.TempDir(), newLedger(t, p)
 		units := l.Missing(0, try.size)
 		half := units[:len(units)/2]
 		if len(half) > 0 { // as if stopped halfway
-			must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, half))
+			must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir}, half))
 			must.Do(t, Collect(t.Context(), dir, l.AddAll))
 		}
 		// The first unit once more, as a runner that repeats a task would leave it.
 		again := append([]ledger.Unit{units[0]}, l.Missing(0, try.size)...)
-		must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, again))
+		must.Do(t, sum(t, try.runner, Config{Protocol: encoded, Dir: dir}, again))
 		if got := certificate(t, dir, l); !bytes.Equal(got, want) {
 			t.Errorf("%+v: another certificate", try)
 		}
@@ -124,7 +123,7 @@ func TestRefuses(t *testing.T) {
 	units := l.Missing(0, 4096)
 	_, s := beam.NewPipelineWithRoot()
 	list := must.Get(Create(s, units))(t)
-	for name, c := range map[string]Config{"no protocol": {}, "compact protocol": {Protocol: strings.ReplaceAll(encoded, "\n", "")}, "workers": {Protocol: encoded, Workers: -1}} {
+	for name, c := range map[string]Config{"no protocol": {}, "compact protocol": {Protocol: strings.ReplaceAll(encoded, "\n", "")}} {
 		if _, err := Sum(s, c, list); err == nil {
 			t.Errorf("%s: was taken", name)
 		}
