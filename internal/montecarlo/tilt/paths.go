@@ -3,6 +3,8 @@ package tilt
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
@@ -99,7 +101,7 @@ func (p *paths) ratio(logF float64, u *kernel.Uniforms, low, high float64) rando
 		log := -p.overlap(u)
 		p.logs, sum = append(p.logs, log), sum+math.Exp(log)
 	}
-	return randomised{power + likelihood.LogSumOf(p.logs) - math.Log(all)} // terms may be below the numbers of float64
+	return randomised{power + floats.LogSumExp(p.logs) - math.Log(all)} // terms may be below the numbers of float64
 }
 
 // certain is more than rounding can change in a sum of draws and in its logarithm.

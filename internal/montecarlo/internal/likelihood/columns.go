@@ -172,19 +172,3 @@ func LogSum(a, b float64) float64 {
 	}
 	return a + math.Log1p(math.Exp(b-a))
 }
-
-// LogSumOf returns ln Σ e^v.
-func LogSumOf(values []float64) float64 {
-	top := math.Inf(-1)
-	for _, v := range values {
-		top = max(top, v)
-	}
-	if math.IsInf(top, -1) {
-		return top
-	}
-	sum := 0.0
-	for _, v := range values {
-		sum += math.Exp(v - top)
-	}
-	return top + math.Log(sum)
-}

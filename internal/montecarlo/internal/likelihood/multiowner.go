@@ -3,6 +3,8 @@ package likelihood
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"minsep/sampling"
 )
 
@@ -48,7 +50,7 @@ func (o *PublishedOwner) Fork() Ratio {
 // Step implements [Ratio].
 func (o *PublishedOwner) Step(i int, u float64) {
 	participants(o.terms, o.log, u, o.norms[i])
-	o.Points.Step(i, LogSumOf(o.terms)-o.some+o.norms[i]/2)
+	o.Points.Step(i, floats.LogSumExp(o.terms)-o.some+o.norms[i]/2)
 }
 
 // participants sets terms to the logarithms of the weights of 1, 2, … participants.
