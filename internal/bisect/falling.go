@@ -6,14 +6,10 @@ import "math"
 type Point struct{ X, Y float64 }
 
 // Falling narrows the ends of a falling function's zero, low with a value above 0 that may be +Inf
-// and high with one of at most 0, to at most width. It is the false position, with the value of an
-// end that stays for two rounds halved (Illinois). Each point is moved by shift, and kept margin
-// away from both ends, so that each round shortens the interval. An error of f ends it.
-func Falling(
-	f func(x float64) (float64, error),
-	low, high Point,
-	width, shift, margin float64,
-) (from, to Point, err error) {
+// and high with one of at most 0, to at most width, and returns the upper end. It is the false position,
+// with the value of an end that stays for two rounds halved (Illinois). Each point is kept a third of
+// width away from both ends, so that each round shortens the interval. An error of f ends it.
+func Falling(f func(x float64) (float64, error), low, high Point, width float64) (Point, error) {
 	const least = -1e-12 // of high, so that the next point is not the same
 	high.Y = min(high.Y, least)
 	for last := 0; high.X-low.X > width; {
@@ -21,11 +17,11 @@ func Falling(
 		if math.IsNaN(x) { // of an infinite value
 			x = (low.X + high.X) / 2
 		}
-		x = min(max(x+shift, low.X+margin), high.X-margin)
+		x = min(max(x, low.X+width/3), high.X-width/3)
 		y, err := f(x)
 		switch {
 		case err != nil:
-			return low, high, err
+			return high, err
 		case y > 0:
 			low = Point{x, y}
 			if last == 1 {
@@ -40,5 +36,5 @@ func Falling(
 			last = -1
 		}
 	}
-	return low, high, nil
+	return high, nil
 }

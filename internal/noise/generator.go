@@ -153,7 +153,7 @@ func (g *Generator) Step() int {
 // Restartable reports whether the noise of a step can be made without the noise of the steps before
 // it: whether [Generator.Seek] takes no time, and a checkpoint saves nothing.
 func (g *Generator) Restartable() bool {
-	return g.noising.restartable()
+	return g.noising.Feedback == nil && len(g.noising.Decays) == 0
 }
 
 // independent reports whether the noise of a step needs nothing of other steps.

@@ -142,9 +142,6 @@ func (n *Noising) history() int {
 	return max(bands, 0)
 }
 
-// restartable reports whether any step can be made without the steps before it.
-func (n *Noising) restartable() bool { return n.Feedback == nil && len(n.Decays) == 0 }
-
 // rowScale returns D_t, 1 if the strategy is not normalised.
 func (n *Noising) rowScale(t int) float64 {
 	if n.RowScale == nil {

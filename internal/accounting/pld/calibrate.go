@@ -44,7 +44,7 @@ func (s Search) Calibrate(want float64, delta func(noiseMultiplier float64) (flo
 	if low == high {
 		return s.Least, nil
 	}
-	_, high, err = bisect.Falling(excess, low, high, s.Width, 0, s.Width/3)
+	high, err = bisect.Falling(excess, low, high, s.Width)
 	return max(s.Least, math.Exp(high.X)), err
 }
 

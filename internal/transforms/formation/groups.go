@@ -19,8 +19,6 @@ type groupPacker struct {
 	eventPacker
 }
 
-func newGroupPacker(s *shards) *groupPacker { return &groupPacker{*newEventPacker(s, grouped)} }
-
 // add adds the group of rows[i] for the ascending i of brought; first is the owner's first row.
 func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) {
 	p.eventPacker.add(first, step)

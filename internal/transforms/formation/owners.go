@@ -91,7 +91,7 @@ func (*drawOwnersFn) ProcessElement(
 		words:   stream.NewSource(sample).Stream(stream.Address{}),
 		unit:    *c.Spec.Owners,
 		subsets: newStepWords(bring),
-		out:     newGroupPacker(c.shards()),
+		out:     &groupPacker{*newEventPacker(c.shards(), grouped)},
 	}
 	if c.needsNames() {
 		d.names = newNamePacker(d.out.shards)

@@ -94,7 +94,7 @@ func (k *correlator) correlate(first, count int) []Row {
 	switch {
 	case k.fft != nil:
 		clear(k.work[min(len(k.work), count+k.columns.Bands-1):])
-		k.fft.correlate(k.work)
+		k.fft.correlate(k.work, k.fft.spectrum)
 		k.out = k.work
 	case k.filters != nil:
 		for i := range count {

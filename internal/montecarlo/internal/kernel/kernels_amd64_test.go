@@ -127,7 +127,7 @@ func TestInnerLoopsAgree(t *testing.T) {
 		transform := newTransform(size, filter)
 		both(t, fmt.Sprintf("transform of %d rows", size), func() []Row {
 			y := slices.Clone(x)
-			transform.correlate(y[:size])
+			transform.correlate(y[:size], transform.spectrum)
 			return y
 		})
 	}

@@ -66,12 +66,10 @@ func frequencies(x []complex128) {
 // cached is how many rows of a transform stay in the first cache.
 const cached = 256
 
-// correlate transforms x, multiplies with the spectrum and transforms back.
-func (t *transform) correlate(x []Row) { t.level(x, t.spectrum) }
-
-// level goes down to blocks that stay in a cache, and finishes each there.
-func (t *transform) level(x []Row, spectrum [][4]complex128) {
-	level := levels(len(x)) - 1
+// correlate transforms x, multiplies with a part of the spectrum and transforms back. It goes down to
+// blocks that stay in a cache, and finishes each there.
+func (t *transform) correlate(x []Row, spectrum [][4]complex128) {
+	level := (bits.Len(uint(len(x)))-1)/2 - 1 // the logarithm to the base 4, less one
 	if len(x) <= cached {
 		for l, size := level, len(x); l > 0; l, size = l-1, size/4 {
 			forward(x, size, t.twiddles[l-1])
@@ -85,10 +83,7 @@ func (t *transform) level(x []Row, spectrum [][4]complex128) {
 	forward(x, len(x), t.twiddles[level-1])
 	q := len(x) / 4
 	for k := range 4 {
-		t.level(x[k*q:(k+1)*q], spectrum[k*q/4:(k+1)*q/4])
+		t.correlate(x[k*q:(k+1)*q], spectrum[k*q/4:(k+1)*q/4])
 	}
 	backward(x, len(x), t.twiddles[level-1])
 }
-
-// levels is the logarithm of size to the base 4.
-func levels(size int) int { return (bits.Len(uint(size)) - 1) / 2 }
