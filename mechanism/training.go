@@ -235,7 +235,7 @@ func (t Training) workload(steps int, rates []float64) *Workload {
 		rates = schedule(t.schedule(), steps, t.warmup(steps))
 	}
 	a := &Workload{Steps: steps, Momentum: t.Momentum, Forgetting: 1 / float64(t.memory(steps))}
-	if rates != nil {
+	if len(rates) > 0 {
 		largest := slices.Max(rates)
 		a.LearningRates = make([]float64, len(rates))
 		for i, eta := range rates {
