@@ -114,17 +114,19 @@ func (b *BLT) appendColumn(dst []float64, n int) []float64 {
 }
 
 // appendSeriesInverse appends to dst the first n coefficients of 1/h(x), h given by its
-// coefficients, h[0] ≠ 0.
+// coefficients, h[0] ≠ 0. Columns of a normalised strategy are made so: see [Strategy.ColumnNorms] for
+// why this is no call of solveToeplitz, whose order of additions is the processor's.
 func appendSeriesInverse(dst, h []float64, n int) []float64 {
-	c := append(make([]float64, 0, n), 1/h[0])
-	for t := 1; t < n; t++ {
+	start := len(dst)
+	dst = append(dst, 1/h[0])
+	for t := start + 1; t < start+n; t++ {
 		sum := 0.0
-		for j := 1; j < len(h) && j <= t; j++ {
-			sum += float64(h[j] * c[t-j])
+		for j := 1; j < len(h) && start+j <= t; j++ {
+			sum += float64(h[j] * dst[t-j])
 		}
-		c = append(c, -sum/h[0])
+		dst = append(dst, -sum/h[0])
 	}
-	return append(dst, c...)
+	return dst
 }
 
 // Column appends column i (0-based) of C from the diagonal down to dst[:0]: min(Bands, Steps-i)

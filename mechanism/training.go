@@ -29,8 +29,7 @@ const AdamMomentum = 0.9
 
 // Memory is the number of steps after which a model has forgotten a step: 1/κ, at least 1, and +Inf
 // for a model that forgets nothing. 0 stands for half of the steps, or for [NoForgetting] if nothing
-// else of a [Training] is given. As text and in JSON it is a
-// number or "inf".
+// else of a [Training] is given. As text and in JSON it is a number or "inf".
 type Memory float64
 
 // NoForgetting is the memory of a model that forgets nothing: sums over all steps.

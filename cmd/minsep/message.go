@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
@@ -85,6 +84,9 @@ func flagFault(err error) error {
 		return err
 	}
 	rule := typeRules[bad.GetFlag().Value.Type()]
+	if fault, is := errors.AsType[*param.Error](err); is { // the value's own
+		rule = fault.Rule
+	}
 	if rule == "" || bad.GetFlag().Name == "law" { // the file itself says what is wrong
 		return err
 	}
@@ -109,7 +111,6 @@ var typeRules = map[string]string{
 	"int":          "must be a whole number, such as 5000 or 5e3",
 	"int64":        "must be a whole number, such as 5000 or 5e3",
 	"intSlice":     "must be whole numbers with commas between them",
-	"":             "must be " + strings.Join(ownergraph.Orders, " or "), // a pointer, of --order only
 	"uint64":       "must be a whole number, and not below 0",
 }
 

@@ -97,7 +97,7 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 	f.Row = 1
 	addFlags(x, &f)
 	addFlags(x, &r)
-	trainingFlags(x, &r.Workload)
+	addFlags(x, &r.Workload.Training)
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
 	return c

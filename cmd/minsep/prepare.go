@@ -119,7 +119,7 @@ func (p *preparation) addTraining(f *pflag.FlagSet) {
 	addFlags(f, &p.rowFlags)
 	addFlags(f, &p.Request)
 	addFlags(f, &p.trainingOwn)
-	trainingFlags(f, &p.Workload)
+	addFlags(f, &p.Workload.Training)
 	f.Lookup("max-per-owner").Usage = "most examples of an owner that are kept (default: all where owners are sampled, else 1)"
 	f.Lookup("delta").Usage = "delta of the claim (default: a tenth of one over the number of owners)"
 }

@@ -20,7 +20,8 @@ func statisticsCommand(a *app) *cobra.Command {
 		Use:   "statistics RUN --values FILE --name NAME --epsilon E [--counts C=A,B] [--mean C=L:U] [--variance C=L:U] [--quantiles C=L:U:R,...]",
 		Short: "Release private statistics of the examples of a bounded table",
 		Long: `statistics releases counts by class, means, variances and quantiles of the examples that minsep bound kept, with owners
-as the unit of privacy: class weights, normalisation, or a value to clip a feature to. The files of --values (CSV, TSV) have a row for each example, with its id; examples that are not in the table count nowhere, an empty cell neither.
+as the unit of privacy: class weights, normalisation, or a value to clip a feature to. The files of --values (CSV, TSV) have
+a row for each example, with its id; examples that are not in the table count nowhere, an empty cell neither.
 
 Values are clamped to bounds L:U that you give, and classes are counted that you name: neither may be taken from the data.
 --epsilon is for all statistics of the command together, in equal parts. What was released is in RUN/statistics/NAME.json;

@@ -2,15 +2,9 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"minsep/mechanism"
 )
-
-// trainingFlags adds the flags of the training for which plans measure the error of strategies.
-func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
-	addFlags(f, &p.Training)
-}
 
 // usualMomentum sets the usual momentum for Adam, unless --momentum is given.
 // It must run before the parameters are checked, and a momentum of 0 that is given stays 0.

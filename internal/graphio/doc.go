@@ -1,6 +1,6 @@
 // Package graphio reads example–owner graphs from files: CSV and TSV edge lists, Parquet edge lists
-// and Parquet with a list of owners, and plain lists of examples; text may be compressed
-// with gzip or zstd.
+// and Parquet with a list of owners, and plain lists of examples; text may be compressed with gzip or
+// zstd.
 //
 // [Open] looks at every file, decides the type of the ids and reports all faults that it finds in
 // one pass. [Source.Splits] then gives the files as units of work that travel as JSON, and [Split.Read]

@@ -34,8 +34,7 @@ const lineBuffer = 1 << 17
 
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
 // "\r" there is dropped, as encoding/csv does, and so is a UTF-8 mark at the very beginning. The
-// bytes are good until the next call.
-// io.EOF says that there is none left.
+// bytes are good until the next call. io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {

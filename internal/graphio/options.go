@@ -35,10 +35,10 @@ type Options struct {
 	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
 	Header string `json:"header,omitempty" flag:"header" help:"whether CSV and TSV files begin with a header: auto, yes, no (default auto)"`
 	// IDType of both columns, or of owners with RowIDs: "int64", "string", or Auto or empty, which
-	// takes the type of each column of the Parquet files or, without any, of the first records, which must agree: int64 if it is a canonical integer (no sign +, no leading zeros, no
-	// -0), else string. A string that could be another spelling of an id, a number or one with
-	// blanks around it, is then a fault. "string" keeps ids as they are written, and reads integers
-	// of Parquet as their digits.
+	// takes the type of each column of the Parquet files or, without any, of the first records, which
+	// must agree: int64 if it is a canonical integer (no sign +, no leading zeros, no -0), else string.
+	// A string that could be another spelling of an id, a number or one with blanks around it, is then
+	// a fault. "string" keeps ids as they are written, and reads integers of Parquet as their digits.
 	IDType string `json:"id_type,omitempty" flag:"id-type" help:"type of all ids: auto, int64, or string, which keeps them as they are written (default auto)"`
 	// OwnerSeparator divides each owner that is text into several, such as ";" in "ann;bob". Blanks
 	// and quotes around each and brackets around all are left out. [NoSeparator]: each is one owner,

@@ -2,6 +2,7 @@ package graphio
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,15 +62,10 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 				continue
 			}
 			seen[name] = true
-			var in *inspected
-			fault := checkFolders(name, p, false, &o)
-			if fault == nil {
-				in, fault = inspect(ctx, name, len(seen), &o)
-			}
-			if fault == nil {
-				fault = checkFolders(name, p, in.split.SingleOwner, &o)
-			}
-			if fault != nil {
+			in, fault := inspect(ctx, name, len(seen), &o)
+			isList := fault == nil && in.split.SingleOwner
+			// A fault of a folder explains what the file lacks.
+			if fault = cmp.Or(checkFolders(name, p, isList, &o), fault); fault != nil {
 				fault.File, fault.Number = name, len(seen)
 				errs = append(errs, fault)
 				continue

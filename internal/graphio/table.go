@@ -350,18 +350,20 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 }
 
 // rows counts the records. A fault ends the count: it shows when the graph is read.
-func (t *tablePart) rows(f File) (n int64, err error) {
+func (t *tablePart) rows(f File) (int64, error) {
 	records, end, fault := t.begin(f)
 	if fault != nil {
 		return 0, fault
 	}
 	defer end()
-	for ; err == nil; n++ {
-		_, _, err = records.next()
-	}
-	n-- // the end
+	n := int64(0)
 	if t.Header {
 		n--
 	}
-	return max(n, 0), nil
+	for {
+		if _, _, err := records.next(); err != nil {
+			return max(n, 0), nil
+		}
+		n++
+	}
 }

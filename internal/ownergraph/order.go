@@ -2,6 +2,9 @@ package ownergraph
 
 import (
 	"fmt"
+	"strings"
+
+	"minsep/internal/param"
 )
 
 // Order is the order in which [Bound] takes the examples. The graph is public, so an order may
@@ -46,7 +49,7 @@ func (o *Order) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("order %q: must be fewest-owners or random", b)
+	return param.Fault("order", string(b), "must be %s", strings.Join(Orders, " or "))
 }
 
 // Class returns the class of an example with this number of owners. Lower classes come first, and

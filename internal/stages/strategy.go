@@ -23,7 +23,7 @@ func ReadScheduleFile(ctx context.Context, p mechanism.Params) ([]float64, error
 	}
 	f, err := store.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, noScheduleFile(p)
+		return nil, scheduleFault(p, noSuchFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", scheduleFault(p, ""), err)
@@ -42,18 +42,18 @@ func ReadScheduleFile(ctx context.Context, p mechanism.Params) ([]float64, error
 func FindScheduleFile(ctx context.Context, p mechanism.Params) error {
 	if path := p.ScheduleFile(); path != "" {
 		if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
-			return noScheduleFile(p)
+			return scheduleFault(p, noSuchFile)
 		}
 	}
 	return nil
 }
 
+const noSuchFile = "; there is no such file"
+
 func scheduleFault(p mechanism.Params, why string) error {
 	rule := "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ") + why
 	return &ParamError{Param: "schedule", Value: p.Schedule, Rule: rule}
 }
-
-func noScheduleFile(p mechanism.Params) error { return scheduleFault(p, "; there is no such file") }
 
 // MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the
 // parameters.

@@ -142,7 +142,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
     total is the finished sum of `clip_and_sum`, and noise is the noise of the step, a tree of
     arrays of the same shapes, both in whole multiples of grid, `run.grid`. divisor is
     `run.expected_batch_size`, or 1 for the noisy sum. The addition is in float64; the result is
-    rounded to dtype. An array that `read_noise` gave is refused twice; copies are not.
+    rounded to dtype. An array of `read_noise` is refused a second time; copies are not.
     """
     return noisy_mean(total, noise, grid, divisor, dtype)
 
