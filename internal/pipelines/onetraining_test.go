@@ -72,4 +72,5 @@ func TestPlanWrittenMeanwhile(t *testing.T) {
 	if err := <-refused; err == nil || !strings.Contains(err.Error(), "has a plan") {
 		t.Errorf("a stage in the directory of a plan: %v", err)
 	}
+	must.Get(manifest.TakeLock(o.Out))(t)() // the refused stage has given it back
 }
