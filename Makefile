@@ -2,8 +2,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 GO ?= go
-# Without the paths of this machine in what is compiled, a clone in another folder finds it in the cache, for staticcheck too.
-export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+# Without the paths of this machine in what is compiled, a clone in another folder finds it in the cache, for staticcheck too. Tests
+# have the tag of BUILD_FLAGS, so that nothing is compiled twice.
+FLAGS := -trimpath -tags=disable_grpc_modules
+export GOFLAGS := $(FLAGS) $(filter-out $(FLAGS),$(GOFLAGS))
 
 # NumPy, pyarrow and cryptography for the checks of our files by another program, in a folder of the project's own.
 VENV := .venv
