@@ -125,7 +125,7 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	}
 	f.ends = ends
 	rms := f.rmse / f.noise.Multiplier
-	if f.noise, err = f.noise.Refine(ctx, calibration.Tolerance, 10); err != nil { // the search ended with its work
+	if f.noise, err = f.noise.Refine(ctx, 10); err != nil { // the search ended with its work
 		return f, err
 	}
 	f.noise, err = f.noise.Both(ctx)

@@ -17,9 +17,6 @@ func behind(a, b *Row) bool {
 	return b.Relative-a.Relative > calibration.Apart*math.Hypot(a.StdErr, b.StdErr)
 }
 
-// finer is the standard error of ln σ that ties are estimated to.
-const finer = calibration.Tolerance / 2
-
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
@@ -151,10 +148,10 @@ func (p *planning) both(ctx context.Context, row *Row) error {
 	return p.renew(ctx, row, n, err)
 }
 
-// refine estimates the noise multiplier of a row to a smaller standard error. If that takes too
-// many samples, the row stays as it is, perhaps tied.
+// refine estimates the noise multiplier of a row further, if it is known less well than those of most
+// rows. If that takes too many samples, the row stays as it is, perhaps tied.
 func (p *planning) refine(ctx context.Context, row *Row) error {
-	n, err := row.Noise.Refine(ctx, finer, 1)
+	n, err := row.Noise.Refine(ctx, 1)
 	return p.renew(ctx, row, n, err)
 }
 

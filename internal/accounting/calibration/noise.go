@@ -81,16 +81,16 @@ func (n Noise) Both(ctx context.Context) (Noise, error) {
 	return s.both(ctx, n, Tolerance)
 }
 
-// Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes more
-// samples than times as many as an estimate in a plan may have.
-func (n Noise) Refine(ctx context.Context, tolerance, times float64) (Noise, error) {
-	if n.Proven || n.StdErr <= tolerance*n.Multiplier {
+// Refine estimates n to the standard error Tolerance of ln σ if its own is larger, and leaves it as it
+// is if that takes more samples than times as many as an estimate in a plan may have.
+func (n Noise) Refine(ctx context.Context, times float64) (Noise, error) {
+	if n.Proven || n.StdErr <= Tolerance*n.Multiplier {
 		return n, nil
 	}
 	s := n.found
 	s.behind, s.spent = math.Inf(1), func() bool { return false }
 	s.limit = func(*divergence) float64 { return times * s.mostSamples(false) }
-	finer, err := s.noise(ctx, n.Multiplier, tolerance)
+	finer, err := s.noise(ctx, n.Multiplier, Tolerance)
 	if errors.Is(err, ErrTooExpensive) {
 		return n, nil
 	}
