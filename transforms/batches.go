@@ -201,10 +201,21 @@ func (f *assembleFn[K]) ProcessElement(
 	if err != nil {
 		return err
 	}
+	var all []K // of the shard: texts of all its batches share memory
 	return formation.Assemble(ctx, r.Config, shard, chunks, f.PartSize, func(p *formation.Part) error {
 		b := Batch[K]{Step: p.Step, Part: p.Part, Parts: p.Parts, Rows: slices.Clone(p.Rows), Ends: p.Ends}
-		if n := p.IDs.Len(); n > 0 {
-			b.IDs = appendIDs(make([]K, 0, n), &p.IDs, n)
+		switch {
+		case len(p.Rows) == 0 || !r.Config.Names:
+		case p.IDs == nil:
+			b.IDs = any(slices.Clone(p.Rows)).([]K) // the ids of numbered examples are int64
+		default:
+			if all == nil {
+				all = appendIDs(all, p.IDs, p.IDs.Len())
+			}
+			b.IDs = make([]K, len(p.Places))
+			for i, place := range p.Places {
+				b.IDs[i] = all[place]
+			}
 		}
 		emit(b)
 		return nil

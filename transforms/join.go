@@ -135,7 +135,11 @@ func (*slotsFn) ProcessElement(
 	var record []byte
 	err = formation.Assemble(ctx, r.Config, shard, chunks, math.MaxInt32, func(p *formation.Part) error {
 		for i, row := range p.Rows {
-			record = appendKey(record[:0], &p.IDs, i)
+			if p.IDs == nil {
+				record = binary.BigEndian.AppendUint64(append(record[:0], 8), uint64(row))
+			} else {
+				record = appendKey(record[:0], p.IDs, int(p.Places[i]))
+			}
 			to := joinBucket(record)
 			record = append(record, slotMark)
 			for _, n := range []int{int(shard), p.Step, i, len(p.Rows)} {

@@ -205,22 +205,14 @@ func assemble[R int32 | int64](
 	return b, ctx.Err()
 }
 
-// appendID appends the id of a row of the shard.
-func (b *batches[R]) appendID(row R, ids *ownergraph.IDs) {
-	if b.names == nil {
-		ids.AppendInt(int64(row))
-		return
-	}
-	b.names.append(int64(row), ids)
-}
-
-// Part is some of the entries of a batch. The next part reuses Rows and IDs.
+// Part is some of the entries of a batch. The next part reuses Rows and Places.
 type Part struct {
 	Step        int
 	Part, Parts int // of the step, from 0
 	Rows        []int64
-	IDs         ownergraph.IDs
-	Ends        []int // in Rows, of each owner's; nil unless owners take part
+	IDs         *ownergraph.IDs // of the shard, the same column for all of its parts; nil if ids are row numbers, or were not carried
+	Places      []int32         // of each row's id in IDs
+	Ends        []int           // in Rows, of each owner's; nil unless owners take part
 }
 
 // Assemble makes the batches of a shard, without padding, and calls use for parts of them, step after
@@ -240,6 +232,9 @@ func Assemble(
 	}
 	ends := b.ends
 	p := &Part{}
+	if b.names != nil {
+		p.IDs = &b.names.ids
+	}
 	for t := range len(b.starts) - 1 {
 		start, end := b.starts[t], b.starts[t+1]
 		var owners []int64
@@ -249,12 +244,8 @@ func Assemble(
 		cuts := cutParts(start, end, owners, size)
 		for i, cut := range cuts {
 			p.Step, p.Part, p.Parts, p.Rows, p.Ends = b.first+t, i, len(cuts), b.rows[start:cut], nil
-			p.IDs.Reset(c.IDs.Type)
-			if c.Names {
-				p.IDs.Grow(len(p.Rows))
-				for _, row := range p.Rows {
-					b.appendID(row, &p.IDs)
-				}
+			if b.names != nil {
+				p.Places = b.names.appendPlaces(p.Places[:0], p.Rows)
 			}
 			for len(owners) > 0 && owners[0] <= cut {
 				p.Ends, owners = append(p.Ends, int(owners[0]-start)), owners[1:]

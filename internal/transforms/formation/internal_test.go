@@ -133,8 +133,8 @@ func TestManyRows(t *testing.T) {
 			batches[i] = append(batches[i], -1)
 			for j, row := range p.Rows {
 				batches[i] = append(batches[i], row-from)
-				if p.IDs.Int(j) != row-from {
-					t.Errorf("row %d has the id %d", row, p.IDs.Int(j))
+				if p.IDs.Int(int(p.Places[j])) != row-from {
+					t.Errorf("row %d has the id %d", row, p.IDs.Int(int(p.Places[j])))
 				}
 			}
 			return nil

@@ -77,13 +77,15 @@ func (x *nameIndex) sort() {
 	x.rows, x.ids = rows, ids
 }
 
-// append appends the id of a row that takes part in the shard.
-func (x *nameIndex) append(row int64, ids *ownergraph.IDs) {
-	place := 0
-	if x.places != nil {
-		place = int(x.places[row-x.first])
-	} else {
-		place, _ = slices.BinarySearch(x.rows, row)
+// appendPlaces appends the places in ids of rows that take part in the shard.
+func (x *nameIndex) appendPlaces(places []int32, rows []int64) []int32 {
+	for _, row := range rows {
+		if x.places != nil {
+			places = append(places, x.places[row-x.first])
+			continue
+		}
+		place, _ := slices.BinarySearch(x.rows, row)
+		places = append(places, int32(place))
 	}
-	ids.AppendFrom(&x.ids, place)
+	return places
 }
