@@ -143,8 +143,11 @@ func excess(moments []Moment, logX float64) float64 {
 	x := math.Exp(logX)
 	variance := math.Expm1(moments[0].LogN)
 	root := math.Sqrt(variance + (x-1)*(x-1))
-	bound := (root + 1 - x) / 2
-	if x > 1 {
+	bound := 1.0
+	switch {
+	case x <= 1:
+		bound = (root + 1 - x) / 2
+	case !math.IsInf(variance, 1): // the same without cancellation
 		bound = variance / (root + x - 1) / 2
 	}
 	for _, m := range moments {

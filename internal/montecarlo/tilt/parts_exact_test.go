@@ -92,6 +92,11 @@ func TestPartsAreTheFormula(t *testing.T) {
 // TestExcess: the bound of E(B-x)_+ by a moment is the largest part of it that u-x is, and the
 // bound by the variance is the worst variable of two values.
 func TestExcess(t *testing.T) {
+	for _, logX := range []float64{1, 800} { // a variance beyond the numbers bounds nothing, and leaves the moments' bounds
+		if got := excess([]Moment{{Order: 2, LogN: 1e3}}, logX); !(got <= 1) {
+			t.Errorf("a variance of e^1000 at ln x = %g: %g", logX, got)
+		}
+	}
 	rng := rand.New(rand.NewPCG(2026, 17))
 	for range 200 {
 		m := math.Exp(-2 + 2.5*rng.Float64())
