@@ -123,6 +123,9 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		if p.FailureProbability > 0 {
 			t.row("in delta\tfailure probability %.3g of the verification", p.FailureProbability)
 		}
+		if r.Estimate > 0 && r.Estimate < c.NoiseMultiplier {
+			t.row("estimated\tnoise multiplier %.5g has this delta; the rest is what the verification takes", r.Estimate)
+		}
 		printAlso(t, r)
 		if a := r.Attacks; a != nil {
 			t.row("attacks, %s\t%s", a.Worth, attackText(*a))
@@ -148,10 +151,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		)
 	}
 	printEarlier(t, r)
-	printEstimates(t, r)
-	if len(r.Estimates) > 0 {
-		t.row("")
-	}
+	printMultiOwner(t, r)
 	printWorse(t, r.Standing, "--cpu-time or --samples")
 }
 
@@ -302,28 +302,13 @@ func printEarlier(t table, r pipelines.AccountResult) {
 	}
 }
 
-// printEstimates prints the tables that certify nothing: estimates by noise multiplier, and the unproven analysis of multi-owner.
-func printEstimates(t table, r pipelines.AccountResult) {
-	if len(r.Estimates) > 0 {
-		t.row("\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection")
-		for _, e := range r.Estimates {
-			t.row(
-				"\t%.5g\t%.4g\t%.1g\t%.3g\t%s",
-				e.NoiseMultiplier,
-				e.Mean,
-				e.StdErr,
-				e.Effort,
-				e.Direction,
-			)
-		}
-		if r.Estimate > 0 {
-			t.row("\t%.5g\t%.4g\tinterpolated", r.Estimate, r.Delta)
-		}
+// printMultiOwner prints the table of the unproven analysis of multi-owner.
+func printMultiOwner(t table, r pipelines.AccountResult) {
+	if len(r.MultiOwner) == 0 {
+		return
 	}
-	if len(r.MultiOwner) > 0 {
-		t.row("\nnot proven\tdistribution\texamples of an owner\tdelta\tstandard error\tM/delta")
-		for _, l := range r.MultiOwner {
-			t.row("\t%s\t%d\t%.4g\t%.1g\t%.3g", l.Distribution, l.Examples, l.Delta, l.StdErr, l.Effort)
-		}
+	t.row("\nnot proven (F4.1)\texamples of an owner\tdelta\tstandard error\tM/delta")
+	for _, l := range r.MultiOwner {
+		t.row("\t%d\t%.4g\t%.1g\t%.3g", l.Examples, l.Delta, l.StdErr, l.Effort)
 	}
 }

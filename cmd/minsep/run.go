@@ -128,7 +128,7 @@ func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 	if r.Estimate > 0 {
 		t.row("estimated noise multiplier\t%.5g, which certifies nothing", r.Estimate)
 	}
-	printEstimates(t, r)
+	printMultiOwner(t, r)
 }
 
 func printRun(w io.Writer, r pipelines.RunResult, dry bool) {

@@ -66,8 +66,7 @@ type AccountResult struct {
 	// The rest are estimates, and certify nothing.
 
 	Estimate   float64                          `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Estimates  []calibration.Estimate           `json:"estimates,omitempty"`                  // in the order in which they were made
-	MultiOwner []calibration.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
+	MultiOwner []calibration.MultiOwnerEstimate `json:"multi_owner,omitempty"`                // of Algorithm 3
 }
 
 // Standing says how good a certificate is.
@@ -195,7 +194,7 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		plan, err := c.problem.Plan(ctx)
 		if plan != nil {
-			result.Estimate, result.Estimates = plan.Estimate, plan.Estimates
+			result.Estimate = plan.Estimate
 		}
 		if err != nil {
 			return err

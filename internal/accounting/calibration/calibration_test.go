@@ -47,10 +47,11 @@ func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]
 // TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any
 // units and workers.
 func TestCertifyBMinSep(t *testing.T) {
-	plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context()))(t)
-	p := plan.Protocol
-	if len(plan.Estimates) > 5 { // they begin near the noise multiplier
-		t.Errorf("%d estimates: %+v", len(plan.Estimates), plan.Estimates)
+	of := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.begin(false))(t)
+	must.Do(t, of.sampled(t.Context()))
+	p := of.out.Protocol
+	if made := len(of.searches[0].estimates) + len(of.searches[1].estimates); made > 5 { // they begin near the noise multiplier
+		t.Errorf("%d estimates", made)
 	}
 	if err := CheckProofs(t.Context(), p); err != nil {
 		t.Error(err)
@@ -85,50 +86,52 @@ func TestCertifyBMinSep(t *testing.T) {
 	}
 }
 
-// drawn counts the samples of a plan's estimates and of its verification.
-func drawn(plan *Plan) (estimates, verification uint64) {
-	for _, l := range plan.Estimates {
-		estimates += l.Samples
+// drawn makes the plan of smallRun with a budget, and counts the samples of its estimates and of its
+// verification.
+func drawn(t *testing.T, budget uint64) (p *accounting.Protocol, estimates, verification uint64) {
+	t.Helper()
+	of := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.begin(false))(t)
+	must.Do(t, of.sampled(t.Context()))
+	p = of.out.Protocol
+	for _, s := range of.searches {
+		estimates += s.drawn
 	}
-	for _, c := range plan.Protocol.Candidates {
+	for _, c := range p.Candidates {
 		for _, trial := range c.Trials {
 			verification += trial.Samples
 		}
 	}
-	return estimates, verification
+	return p, estimates, verification
 }
 
 // TestBudget: estimates and verification together stay within the budget, and too small a budget is
 // refused.
 func TestBudget(t *testing.T) {
 	for _, budget := range []uint64{1000, 20_000} {
-		plan := must.Get(Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context()))(t)
-		estimates, verification := drawn(plan)
+		_, estimates, verification := drawn(t, budget)
 		if estimates == 0 || estimates > budget/2 || verification == 0 || estimates+verification > budget || estimates+verification < budget*9/10 {
 			t.Errorf("%d and %d samples of a budget of %d", estimates, verification, budget)
 		}
 	}
 	// Of 10 samples there is no estimate, but at least the noise multiplier whose δ is bounded
 	// without any.
-	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if estimates, verification := drawn(plan); estimates+verification > 10 {
+	least, estimates, verification := drawn(t, 10)
+	if estimates+verification > 10 {
 		t.Errorf("%d and %d samples of a budget of 10", estimates, verification)
 	}
-	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < 1.4841 {
+	if _, c := certify(t, least, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < 1.4841 {
 		t.Errorf("10 samples: σ = %g", c.NoiseMultiplier)
 	}
 	// The budget that a refusal names is enough.
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6, CodeVersion: "test"}
-	_, err = p.Plan(t.Context())
+	_, err := p.Plan(t.Context())
 	var few *TooFewError
 	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 || few.Advised < few.Need || !strings.Contains(err.Error(), "the budget, 10 samples,") {
 		t.Fatalf("10 samples for one noise multiplier: got %v", err)
 	}
 	p.Samples = uint64(few.Advised)
-	if plan, err = p.Plan(t.Context()); err != nil {
+	plan, err := p.Plan(t.Context())
+	if err != nil {
 		t.Fatalf("%d samples: %v", p.Samples, err)
 	}
 	certify(t, plan.Protocol, 5000, 0)

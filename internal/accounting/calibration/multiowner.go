@@ -12,14 +12,13 @@ import (
 	"minsep/sampling"
 )
 
-// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of Examples examples. None of it is
-// proven.
+// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of Examples examples, whose
+// participations have the distribution F4.1, as published. None of it is proven.
 type MultiOwnerEstimate struct {
-	Distribution string  `json:"law"`      // F4.1: of their participations, as published (cold start)
-	Examples     int     `json:"examples"` // of the owner, at least 1
-	Delta        float64 `json:"delta"`    // at ε, above 0
-	StdErr       float64 `json:"std_err"`  // of Delta, at least 0
-	Effort       float64 `json:"effort"`   // M/δ
+	Examples int     `json:"examples"` // of the owner, at least 1
+	Delta    float64 `json:"delta"`    // at ε, above 0
+	StdErr   float64 `json:"std_err"`  // of Delta, at least 0
+	Effort   float64 `json:"effort"`   // M/δ
 }
 
 // MultiOwnerEstimates estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples:
@@ -33,7 +32,7 @@ func MultiOwnerEstimates(
 		return nil, errors.Join(fmt.Errorf("these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
-		e := MultiOwnerEstimate{Distribution: "F4.1", Examples: k}
+		e := MultiOwnerEstimate{Examples: k}
 		spec := run.Loss(sigma)
 		spec.MaxExamplesPerOwner = k
 		enough, err := e.estimate(ctx, run, spec, epsilon)

@@ -16,25 +16,14 @@ import (
 	"minsep/sampling"
 )
 
-// Estimate is an estimate of one divergence, never a certificate.
-type Estimate struct {
-	NoiseMultiplier float64              `json:"noise_multiplier"` // σ, above 0
-	Direction       montecarlo.Direction `json:"direction"`        // P or Q
-	Samples         uint64               `json:"samples"`          // 0: Mean is a proven bound, too small to matter
-	Mean            float64              `json:"mean"`             // of the values, 0 to the largest value
-	StdErr          float64              `json:"std_err"`          // standard error of Mean; 0 for a proven bound
-	Effort          float64              `json:"effort"`           // M/δ, M the largest value
-}
-
 // Plan holds everything known before the first sample of a verification.
 type Plan struct {
 	Protocol *accounting.Protocol // nil if no candidate was chosen
 	Method   accounting.Method    // of the run
 	// Estimate is the estimated smallest noise multiplier, without any slack for the verification; 0 if
 	// none was made. For proven methods it is the protocol's.
-	Estimate  float64
-	Estimates []Estimate // in the order in which they were made
-	CPU       float64    // seconds of processors that a sample takes; 0 if not known
+	Estimate float64
+	CPU      float64 // seconds of processors that a sample takes; 0 if not known
 }
 
 // Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError if no analysis is
@@ -83,7 +72,7 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 			err = nil
 		}
 	}
-	c.describe()
+	c.out.CPU = c.searches[0].seconds()
 	if err == nil {
 		err = c.additional(ctx)
 	}
@@ -193,26 +182,6 @@ func (c *calibrator) limit(s *search) (err error) {
 		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.estimates)), estimateShare)
 	}
 	return nil
-}
-
-// describe adds the estimates to the plan.
-func (c *calibrator) describe() {
-	for _, s := range c.searches {
-		for _, d := range s.estimates {
-			e := Estimate{
-				NoiseMultiplier: d.Spec.NoiseMultiplier,
-				Direction:       s.direction,
-				Samples:         d.samples,
-				Mean:            d.mean(),
-				Effort:          d.bound() / c.Delta,
-			}
-			if d.samples > 0 {
-				e.StdErr = e.Mean * d.stdErr()
-			}
-			c.out.Estimates = append(c.out.Estimates, e)
-		}
-	}
-	c.out.CPU = c.searches[0].seconds()
 }
 
 var started = time.Now()

@@ -31,9 +31,6 @@ func TestPublishedProduction(t *testing.T) {
 	start := time.Now()
 	plan := must.Get(Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context()))(t)
 	p := plan.Protocol
-	for _, l := range plan.Estimates {
-		t.Logf("estimate at σ = %.5f: %.3g, M/δ = %.3g", l.NoiseMultiplier, l.Mean, l.Effort)
-	}
 	for _, c := range p.Candidates {
 		t.Logf("σ = %.5f: M = %.3g, %d samples", c.NoiseMultiplier, c.Trials[0].Bound, c.Trials[0].Samples)
 	}
