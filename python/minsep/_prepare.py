@@ -52,7 +52,7 @@ def prepare(
     model gives the number of trained coordinates: a module of PyTorch, a tree of JAX or NumPy, or
     the number itself. Further arguments are the flags of `minsep prepare`: epsilon, batch_size, and
     epochs or steps, which must be given; delta, by default a tenth of one over the number of owners;
-    examples_per_owner, max_per_owner, sample, clip_norm, optimizer, schedule, momentum. Where each
+    examples_per_owner, max_per_owner, owner_separator, sample, clip_norm, optimizer, schedule, momentum. Where each
     example has one owner, owners take part, and all examples do: batch_size then counts owners.
     plan is the number of a row of `minsep plan`, or the file of a plan. owner and example are the
     nouns of these data, such as "author" and "photo", for what is printed and for reports.
@@ -83,7 +83,7 @@ def prepare(
         given = _read(owners, column) if isinstance(owners, (str, os.PathLike)) else owners
         rows, table = _table(given, unowned == "drop")
         file = _write(out, table)
-        arguments += ["--owner-column=owner_id", "--owner-separator=none"]
+        arguments.append("--owner-column=owner_id")
     try:
         done = _command.watched(["prepare", file, *arguments, *_arguments(flags)], command)
     except UsageError as err:

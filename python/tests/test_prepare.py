@@ -140,6 +140,13 @@ class Prepare(runs.Case):
         with self.assertRaisesRegex(ValueError, "no column 'who'"):
             prepared(self.folder / "none", self.folder / "edges.parquet", column="who")
 
+    def test_joined_owners_are_refused(self):
+        for owners in [f"u{i % 9};u{i % 7}" for i in range(200)], [["u0|u1"]] * 200:
+            with self.assertRaisesRegex(minsep.UsageError, "several owners in one value.* set owner_separator '[;|]'"):
+                prepared(self.folder / "run", owners)
+        run, text = prepared(self.folder / "kept", [f"u{i % 40};v" for i in range(200)], owner_separator="none")
+        self.assertIn("of 40;", text)
+
     def test_coordinates_and_arguments(self):
         self.assertEqual(_prepare._coordinates({"w": np.zeros((3, 2)), "b": np.zeros(2)}), 8)
         self.assertEqual(_prepare._coordinates(np.int64(5)), 5)
