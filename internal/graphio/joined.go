@@ -160,12 +160,12 @@ func quoted(separator string) string {
 var separators = []string{";", "|", "；", "｜", "、", "，", "،", "\x01", "\x02", "\x1e", "\x1f"}
 
 // weakSeparators divide owners or stand within ids: see [joinedScan].
-var weakSeparators = []string{"\n", "\t", ",", "/", "&", " + ", " and ", " und ", " et ", " y "}
+var weakSeparators = []string{"\n", "\r", "\t", ",", "/", "&", " + ", " and ", " und ", " et ", " y "}
 
 // weakSeparator returns the separator of a value that may be several owners; "" if there is none.
 // Addresses, paths from a root and ids in base 64 are none.
 func weakSeparator(id []byte) string {
-	if !bytes.ContainsAny(id, "\n\t,/& ") {
+	if !bytes.ContainsAny(id, "\n\r\t,/& ") {
 		return ""
 	}
 	for _, separator := range weakSeparators {

@@ -47,6 +47,7 @@ func TestOwnersInOneValue(t *testing.T) {
 		{"addresses and commas, never alone", []string{"ann@x.org,bob@x.org"}, ",", "ann@x.org bob@x.org"},
 		{"a wide comma", []string{"ann，bob"}, "，", "ann bob"},
 		{"lines", []string{"ann\nbob", "bob"}, `\n`, "ann bob bob"},
+		{"lines of old Macs", []string{"ann\rbob", "bob"}, `\r`, "ann bob bob"},
 		{"tabs", []string{"bob", "ann\tbob"}, `\t`, "bob ann bob"},
 		{"slashes, and one alone", []string{"ann/bob", "carl", "bob"}, "/", "ann bob carl bob"},
 		{"slashes, never alone", []string{"ann/bob", "bob / carl"}, "/", "ann bob bob carl"},
@@ -86,7 +87,7 @@ func TestOwnersInOneValue(t *testing.T) {
 				t.Errorf("%s, %s, each one owner: %q, %v", c.about, name, got, err)
 			}
 			got, err := owners("")
-			separator := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(c.way)
+			separator := strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t").Replace(c.way)
 			if c.way == "" {
 				if err != nil || !slices.Equal(got, c.values) {
 					t.Errorf("%s, %s: %q, %v", c.about, name, got, err)

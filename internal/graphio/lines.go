@@ -86,7 +86,9 @@ const quotesRule = ": quotes are read as RFC 4180 says: a field with a quote in 
 var (
 	errBareQuote = errors.New("a quote in a field that does not begin with one" + quotesRule)
 	errQuote     = errors.New("a closing quote with text after it in its field" + quotesRule)
-	errUnclosed  = errors.New("a quoted field without a closing quote" + quotesRule)
+	errReturn    = errors.New("a carriage return in a field without quotes: if it ends lines, as on old Macs, write the file anew by tr '\\r' '\\n'; " +
+		"if it is of a text, set the text in quotes")
+	errUnclosed = errors.New("a quoted field without a closing quote" + quotesRule)
 )
 
 // next returns the fields of the next record and the number of its first line. Blank lines are
@@ -106,6 +108,9 @@ func (t *table) next() ([][]byte, int64, error) {
 		if bytes.IndexByte(line, '"') >= 0 {
 			err := t.quoted(line)
 			return t.fields, number, err
+		}
+		if bytes.IndexByte(line, '\r') >= 0 {
+			return nil, number, errReturn
 		}
 		for {
 			i := bytes.IndexByte(line, t.delim)
@@ -133,6 +138,8 @@ func (t *table) quoted(line []byte) error {
 			field, line, more = bytes.Cut(line, []byte{t.delim})
 			if bytes.IndexByte(field, '"') >= 0 {
 				err = errBareQuote
+			} else if bytes.IndexByte(field, '\r') >= 0 {
+				err = errReturn
 			}
 			t.scratch = append(t.scratch, field...)
 		}

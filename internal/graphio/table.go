@@ -272,7 +272,7 @@ func (t *tablePart) read(s *Split, f File, b *batcher) error {
 	for {
 		fields, line, err := records.next()
 		switch {
-		case err == errBareQuote || err == errQuote:
+		case err == errBareQuote || err == errQuote || err == errReturn:
 			if err := b.fault(&Fault{Line: line, Err: err}); err != nil {
 				return err
 			}
