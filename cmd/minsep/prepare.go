@@ -364,7 +364,7 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 }
 
 // describePrepared says of a finished run in three lines whom it protects and how well, how much of the data
-// takes part, and what it costs; and how to choose what prepare does not choose.
+// takes part, and what it costs; why its claim is weak, if it is; and how to choose what prepare does not choose.
 func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) error {
 	c, err := stages.ReadCertificate(ctx, done.Out)
 	if err != nil || c == nil {
@@ -385,9 +385,13 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 		c.Epsilon,
 		c.Delta,
 		whom,
-		c.Status,
+		statusText(string(c.Status), done.Weak),
 		accounting.RoundedUp(c.NoiseMultiplier, 4),
 	)
+	done.Lines = []string{claim}
+	for _, why := range done.Weak {
+		done.Lines = append(done.Lines, "weak   "+why)
+	}
 	used := cmp.Or(
 		strings.TrimPrefix(done.Kept, "kept "),
 		fmt.Sprintf("all %s %s", words.Grouped(done.Examples), examples),
@@ -424,7 +428,7 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 			rate += fmt.Sprintf(", over %.3g (run.step_noise)", s.Ratio)
 		}
 	}
-	done.Lines = []string{claim, data, cost}
+	done.Lines = append(done.Lines, data, cost)
 	done.Next = []string{
 		fmt.Sprintf(
 			"clip norm: %g. A better one is the median norm of gradients of public data, or of data that a private training has released; never of these data themselves",

@@ -53,6 +53,10 @@ class Prepare(runs.Case):
         again, repeated = prepared(path, owners)
         self.assertEqual((again.run_id, repeated), (run.run_id, text))
 
+    def test_a_weak_claim(self):
+        _, text = prepared(self.folder / "run", np.arange(60), epsilon=100)
+        self.assertRegex(text, "of 60; verified, but weak, noise multiplier .*\nweak   the success of an attack is not bounded below 0.9999")
+
     def test_a_training_reads_its_noise_without_a_key(self):
         run, _ = prepared(self.folder / "run", np.arange(300))
         guard = minsep.StepGuard(run)
