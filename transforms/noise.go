@@ -284,7 +284,7 @@ func (f *noiseFn) ProcessElement(
 	examples func(*string) bool,
 	emit func(NoiseBlock),
 ) error {
-	if f.key == (stream.Key{}) { // side inputs can be read here only
+	if f.key.IsZero() { // side inputs can be read here only
 		of, err := formation.ReadResolved(resolved)
 		if err != nil {
 			return err

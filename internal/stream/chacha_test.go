@@ -15,7 +15,7 @@ func chachaBytes(t *testing.T, key, counterAndNonce string, rounds int) string {
 	if err != nil || len(text) != 48 {
 		t.Fatalf("key, counter and nonce have %d bytes: %v", len(text), err)
 	}
-	state := NewChaCha(Key{}).state
+	state := NewChaCha(PublicKey("", nil)).state
 	for i := range 12 {
 		state[4+i] = binary.LittleEndian.Uint32(text[4*i:])
 	}
@@ -78,7 +78,7 @@ func TestChaChaKernels(t *testing.T) {
 	widest := chachaVectors
 	defer func() { chachaVectors = widest }()
 	rng := rand.New(rand.NewPCG(1, 2))
-	var key Key
+	key := Key{secret: new([32]byte)}
 	for i := range key.secret {
 		key.secret[i] = byte(rng.Uint32())
 	}

@@ -22,7 +22,13 @@ const RootSize = 32
 // Root is the secret that all of a deployment's randomness comes from. It lives in a file that
 // only its owner can read, or in an object with access by its bucket's policy, never on a
 // command line, in a log or in a pipeline graph. Its zero value is not a key.
-type Root struct{ secret [RootSize]byte }
+//
+// The bytes lie behind a pointer, since Go prints the arguments of every call of a process that
+// dies. Roots cannot be compared with ==, which would compare pointers; the same is true of a [Key].
+type Root struct {
+	_      [0]func()
+	secret *[RootSize]byte
+}
 
 // String hides the secret from every formatting verb.
 func (Root) String() string { return "stream.Root(hidden)" }
@@ -32,6 +38,7 @@ func (Root) GoString() string { return "stream.Root(hidden)" }
 
 // NewRoot draws a root key from the operating system.
 func NewRoot() (r Root) {
+	r.secret = new([RootSize]byte)
 	rand.Read(r.secret[:]) // never fails: crypto/rand ends the program instead
 	return r
 }
@@ -43,11 +50,10 @@ func ParseRoot(b []byte) (r Root, err error) {
 		return r, param.Fault("key file length", len(b),
 			"must be exactly %d bytes; make one with `minsep keygen`", RootSize)
 	}
-	copy(r.secret[:], b)
 	if bytes.Count(b, b[:1]) == RootSize {
-		return Root{}, param.Fault("key file", "all bytes are equal", "must be random; make one with `minsep keygen`")
+		return r, param.Fault("key file", "all bytes are equal", "must be random; make one with `minsep keygen`")
 	}
-	return r, nil
+	return Root{secret: (*[RootSize]byte)(bytes.Clone(b))}, nil
 }
 
 // CreateKeyFile makes a new root key and writes it to path, with mode 0600 if the file is local. It
@@ -143,8 +149,14 @@ func (id *RunID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Key is the sub-key of one purpose of one stage of one run.
-type Key struct{ secret [32]byte }
+// Key is the sub-key of one purpose of one stage of one run. Its zero value is not a key.
+type Key struct {
+	_      [0]func()
+	secret *[32]byte // a pointer, as in a [Root]
+}
+
+// IsZero reports whether k is not a key.
+func (k Key) IsZero() bool { return k.secret == nil }
 
 // String hides the secret from every formatting verb.
 func (Key) String() string { return "stream.Key(hidden)" }
@@ -168,7 +180,7 @@ func PublicKey(purpose string, config []byte) Key {
 	h.Write([]byte(purpose))
 	h.Write([]byte{0})
 	h.Write(config)
-	return Key{[32]byte(h.Sum(nil))}
+	return Key{secret: (*[32]byte)(h.Sum(nil))}
 }
 
 // Sub derives an independent key of k for a part of its purpose.
@@ -179,7 +191,7 @@ func (k Key) Salted(salt []byte, purpose string) Key { return expand(k.secret[:]
 
 // Commitment returns a public value that binds to k without revealing it: two commitments are equal
 // only if the keys are.
-func (k Key) Commitment() [sha256.Size]byte { return expand(k.secret[:], nil, "commitment").secret }
+func (k Key) Commitment() [sha256.Size]byte { return *expand(k.secret[:], nil, "commitment").secret }
 
 // expand returns 32 bytes of HKDF-SHA256. It sees keys of 32 bytes only, so that it cannot fail.
 func expand(secret, salt []byte, info string) Key {
@@ -187,5 +199,5 @@ func expand(secret, salt []byte, info string) Key {
 	if err != nil { // 32 bytes are never too many for SHA-256
 		panic("stream: hkdf: " + err.Error())
 	}
-	return Key{[32]byte(b)}
+	return Key{secret: (*[32]byte)(b)}
 }
