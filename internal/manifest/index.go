@@ -245,11 +245,25 @@ func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
 	return WriteFile(s.Dir, name, s.fileMode(), write)
 }
 
-// Publish finishes the stage. It sorts and checks the listed files and writes the index. Then it
+// Encode returns the bytes of the index, whose files it sorts.
+func (ix *Index) Encode() ([]byte, error) {
+	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	ix.Version = Version
+	b, err := json.MarshalIndent(ix, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Publish finishes the stage. It checks the listed files and writes the index. Then it
 // removes temporary files: those that repeated tasks left, and those with which a killed stage
 // continues, which must last until the folder is a result.
 func (s *Stage) Publish(ix Index) error {
-	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	b, err := ix.Encode()
+	if err != nil {
+		return err
+	}
 	for i, f := range ix.Files {
 		if i > 0 && ix.Files[i-1].Name == f.Name {
 			return fmt.Errorf("file %s is listed twice", f.Name)
@@ -258,12 +272,7 @@ func (s *Stage) Publish(ix Index) error {
 	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(background, s.Dir) }); err != nil {
 		return err
 	}
-	ix.Version = Version
-	b, err := json.MarshalIndent(ix, "", "  ")
-	if err != nil {
-		return fmt.Errorf("index: %w", err)
-	}
-	return s.finish(append(b, '\n'))
+	return s.finish(b)
 }
 
 // finish writes the encoded index, then removes the mark.

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"strings"
 
@@ -69,7 +70,13 @@ func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	var source *graphio.Source
 	w, err := o.begin(
 		ctx,
-		beginning{stage: b, key: true, inputs: func(c *param.Checker) { source = b.open(ctx, o, c) }},
+		beginning{
+			stage:  b,
+			key:    true,
+			looks:  true,
+			remade: manifest.BoundedFolder,
+			inputs: func(c *param.Checker) { source = b.open(ctx, o, c) },
+		},
 	)
 	if err != nil {
 		return BoundResult{}, err
@@ -144,8 +151,16 @@ func (b Bound) bound(
 	if err != nil {
 		return index, summary, err
 	}
-	index.Facts, err = json.Marshal(summary)
-	return index, summary, err
+	if index.Facts, err = json.Marshal(summary); err != nil {
+		return index, summary, err
+	}
+	index.RunID = run.RunID
+	text, err := index.Encode()
+	if err != nil {
+		return index, summary, err
+	}
+	// Certificate, batches and noise that are there already are of a table that was removed, if it was this one.
+	return index, summary, w.here.WithTable(sha256.Sum256(text), summary).Agree()
 }
 
 // byJob bounds the graph by a Beam job.

@@ -233,6 +233,16 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 	return &r.Params, nil
 }
 
+// WithTable returns the contents with a table in their place that is to be published. The certificate is
+// of the examples that run.json names.
+func (p Present) WithTable(digest manifest.Digest, summary ownergraph.Summary) Present {
+	p.table, p.given = &tableFacts{digest, summary}, manifest.BoundedFolder
+	if p.certificate != nil && p.run != nil {
+		p.claimed = p.run.Examples
+	}
+	return p
+}
+
 // WithBatches returns the contents with batches in their place that are to be formed.
 func (p Present) WithBatches(spec sampling.Spec, of Examples) Present {
 	_, params, _ := manifest.Params(manifest.BatchesParams{Scheme: spec}) // else zero, which no claim has
