@@ -75,7 +75,8 @@ asked for and the plan are in its folder ` + prepareFolder + `.
 
 Where each example has one owner, owners take part in place of examples, and all examples take part: --batch-size then counts
 owners, an epoch is a pass over the owners, and an owner brings up to --examples-per-owner of its examples, drawn afresh each time.
-Where examples have several owners, --batch-size counts examples, and rotation is taken where the plan says that it is worth it.
+Where examples have several owners, --batch-size counts examples, and rotation, which keeps more of them, is taken where its row
+is first: minsep plan says what it costs where another one is.
 
 --owner and --example are short for --owner-column and --example-column.
 

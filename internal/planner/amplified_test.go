@@ -82,6 +82,9 @@ func TestPrefer(t *testing.T) {
 		{"alone", false, []*Row{row(chosen, 1, .01, 1, 1)}, 0},
 		{"the least", false, []*Row{row(known, 1, .01, 1, 2), row(chosen, 1.001, .01, 1, 1), row(known, 1.001, .01, 1, 1)}, 0},
 		{"most data", false, []*Row{row(known, 1, .01, .1, 1), row(known, 1.02, .01, .15, 1), row(known, 1.03, .01, .14, 1), row(known, 1.2, .1, .5, 1)}, 1},
+		{"most data beside the first", false, []*Row{row(chosen, 1, .001, .04, 1), row(known, 1.022, .01, .04, 1), row(chosen, 1.023, .001, .1, 1), row(known, 1.06, .01, .5, 1)}, 2},
+		{"most data between the least and the first", false, []*Row{row(chosen, 1, .001, .04, 1), row(chosen, 1.02, .001, .1, 1), row(known, 1.022, .01, .04, 1)}, 1},
+		{"in a circle", true, []*Row{row(known, 1, .01, 1.016, 3), row(known, 1, .01, 1, 1), row(known, 1, .01, 1.008, 2)}, 1},
 		{"calm", true, []*Row{row(known, 1, .01, 1, 3), row(known, 1.02, .01, 1, 1), row(known, 1.03, .01, .9, .5), row(known, 1.2, .01, 1, .5)}, 1},
 	} {
 		r := small()

@@ -64,23 +64,25 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 
 // prefer puts first the row that is preferred among those that cannot be told from the first and have
 // little more noise by their estimates. A row that is tied only because its error is large does not
-// come first.
+// come first. The row that is then first may be known less well than the one with the least noise, and
+// have further rows beside it.
 func (p *planning) prefer(ctx context.Context, rows []*Row) error {
-	tried := map[*Row]bool{}
+	first, tried, passed := rows[0], map[*Row]bool{}, map[*Row]bool{}
 	for rows[0].Refused == "" {
-		best := rows[0]
+		passed[first] = true
+		best := first
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative &&
+			if row.Refused == "" && !passed[row] && !behind(first, row) && row.Relative <= calibration.Little*rows[0].Relative &&
 				p.isPreferred(row, best) {
 				best = row
 			}
 		}
-		if best == rows[0] {
-			return nil
+		if best == first {
+			break
 		}
+		first = best
 		if !best.Noise.OneDirection || tried[best] {
-			toFront(rows, slices.Index(rows, best))
-			return nil
+			continue
 		}
 		// A row estimated in one direction is a lower bound only, and may fall behind once both are
 		// looked at.
@@ -89,7 +91,10 @@ func (p *planning) prefer(ctx context.Context, rows []*Row) error {
 			return err
 		}
 		order(rows)
+		first = rows[0]
+		clear(passed)
 	}
+	toFront(rows, slices.Index(rows, first))
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (out *Result) whyFirst() string {
 		return fmt.Sprintf("%s has the least noise (%s): %s.", first.Name(), of, has)
 	}
 	return fmt.Sprintf(
-		"%s has noise (%s) of %s, and row %d, %s, has %s: the errors of the estimates are larger than the difference, and the first uses more data, is a strategy that no estimate chose, or has less noise in one step, which matters for Adam.",
+		"%s has noise (%s) of %s, and row %d, %s, has %s, which is little less: among rows that the errors of their estimates hardly tell apart the first uses more data, is a strategy that no estimate chose, or has less noise in one step, which matters for Adam.",
 		first.Name(),
 		of,
 		has,
