@@ -70,8 +70,12 @@ const pieceValues = 1 << 16
 // rows depend on each other.
 const chunkRows = 32
 
+// unknownMemory is the limit where the memory of a machine is not known, in bytes.
+const unknownMemory = 1 << 44
+
 // Generator returns the generator of coordinates [lo, hi) at step 0. The key must be the one of r's
 // run ([Recipe.Key], [ErrKey]). The rows need the bytes of their steps: see [Generator.Add].
+// A range is refused whose rows need more memory than the machine has.
 func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	if key.Commitment() != r.KeyCommitment {
 		return nil, ErrKey
@@ -83,6 +87,12 @@ func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 		return nil, err
 	}
 	g := newGenerator(r, key, lo, hi)
+	needed := float64(g.Width()) * float64(8*(g.slots+len(g.minusScales))+4*g.Rows())
+	if memory := hostMemory(); needed > memory {
+		return nil, param.Fault("shard", fmt.Sprintf("coordinates [%d,%d)", lo, hi),
+			"needs %.4g bytes for its rows: must be at most the %.4g bytes of this machine's memory: "+
+				"make them in parts, noise --stream --shard i/n", needed, memory)
+	}
 	g.tile = g.tilePanels()
 	g.tiles = (g.panels + g.tile - 1) / g.tile
 	g.ring = make([]float64, g.tiles*g.slots*g.tile*lanes)

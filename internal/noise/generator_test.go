@@ -34,6 +34,17 @@ func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
 	return g
 }
 
+// TestMemory: rows that no machine holds are refused before memory is taken, with the way out, and a part
+// of them is made.
+func TestMemory(t *testing.T) {
+	for name, s := range strategies(12) {
+		r := bind(t, Config{Strategy: s, Coordinates: MaxCoordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		key := r.Key(testRoot(t), r.RunID)
+		must.Fail(t, name, "--shard i/n")(r.Generator(key, 0, MaxCoordinates))
+		generator(t, r, 0, MaxCoordinates>>30)
+	}
+}
+
 func identityGenerator(t testing.TB, n int64, words Words) *Generator {
 	r := bind(t, Config{Strategy: mechanism.Identity(1 << 20), Coordinates: n, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
 	return generator(t, r, 0, n)

@@ -20,3 +20,12 @@ func advise(rows []float64) {
 	b = b[skip:]
 	unix.Madvise(b[:len(b)/hugePage*hugePage], unix.MADV_HUGEPAGE) // advice
 }
+
+// hostMemory returns the bytes of this machine's memory.
+func hostMemory() float64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return unknownMemory
+	}
+	return float64(info.Totalram) * float64(info.Unit)
+}
