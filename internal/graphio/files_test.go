@@ -50,6 +50,11 @@ func TestNamesLeftOut(t *testing.T) {
 	if got, src, _, err := read([]string{filepath.Join(dir, "g"), filepath.Join(dir, "g", "*")}, defaults); err != nil || src.Files != 2 || len(got) != 2 {
 		t.Errorf("a folder that is named twice: got %q, %v", got, err)
 	}
+	t.Chdir(filepath.Join(dir, "g"))
+	names := []string{"part-0.csv", "./part-0.csv", "deep/../part-0.csv", filepath.Join(dir, "g", "part-0.csv")}
+	if got, src, _, err := read(names, defaults); err != nil || src.Files != 1 || len(got) != 1 {
+		t.Errorf("a file by four names: got %q, %v", got, err)
+	}
 	refuses(t, "a pattern of folders", filepath.Join(dir, "*", "*"), defaults, "only the last part")
 	refuses(t, "only names that are left out", filepath.Join(dir, "g", "deep", "[^p]*"), defaults, "no file matches")
 }

@@ -14,6 +14,7 @@ import (
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/internal/words"
 )
 
@@ -58,10 +59,14 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 			continue
 		}
 		for _, name := range names {
-			if seen[name] { // a folder and a file in it, or two patterns that overlap
+			whole, err := store.Abs(name)
+			if err != nil {
+				return nil, err
+			}
+			if seen[whole] { // a folder and a file in it, two patterns that overlap, or a.csv and ./a.csv
 				continue
 			}
-			seen[name] = true
+			seen[whole] = true
 			in, fault := inspect(ctx, name, len(seen), &o)
 			isList := fault == nil && in.split.SingleOwner
 			// A fault of a folder explains what the file lacks.
