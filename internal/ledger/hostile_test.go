@@ -22,7 +22,7 @@ func TestHostileLog(t *testing.T) {
 	}{
 		{"a pipe", func(path string) error { return syscall.Mkfifo(path, 0o600) }, func(err error) bool { return errors.Is(err, store.ErrNotRegular) }},
 		{"a folder", func(path string) error { return os.Mkdir(path, 0o700) }, func(err error) bool { return err != nil }},
-		{"a part of a line", func(path string) error { return os.WriteFile(path, []byte("01234567"), 0o600) }, func(err error) bool { return errors.As(err, new(*CorruptError)) }},
+		{"a part of a line", func(path string) error { return os.WriteFile(path, []byte("01234567\n"), 0o600) }, func(err error) bool { return errors.As(err, new(*CorruptError)) }},
 		{"a long line", func(path string) error {
 			return errors.Join(os.WriteFile(path, []byte("0123456789abcdef {"), 0o600), os.Truncate(path, 1<<29))
 		}, func(err error) bool {

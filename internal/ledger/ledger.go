@@ -45,6 +45,7 @@ type CorruptError struct {
 	File string // name of the log
 	Line int    // number of the line, from 1
 	Err  error  // the fault of the line
+	Torn bool   // it is the last line and has no end: its write was cut off, and its samples count as not drawn
 }
 
 func (e *CorruptError) Error() string {
@@ -96,10 +97,14 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	return Open(dir)
 }
 
-// Open opens the ledger in dir for writing. Whoever writes a ledger in a local folder locks the run
+// Open opens the ledger in dir for writing, without a last line that was cut off. Whoever writes a ledger in a local folder locks the run
 // directory.
 func Open(dir string) (*Ledger, error) {
 	l, err := Read(background, dir)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && corrupt.Torn {
+		err = nil
+	}
 	if err == nil {
 		l.save = func() error { return l.write(store.Join(dir, UnitsFile)) }
 	}
@@ -177,16 +182,18 @@ func (b *contents) replay(r io.Reader) error {
 		case err == io.EOF && len(line) == 0:
 			return nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return &CorruptError{UnitsFile, n, errors.New("is too long")}
+			return &CorruptError{UnitsFile, n, errors.New("is too long"), false}
 		case err != nil && err != io.EOF:
 			return err
 		}
+		last := err == io.EOF
 		e, err := parseLine(bytes.TrimSuffix(line, []byte("\n")))
+		torn := last && err != nil
 		if err == nil {
 			_, err = b.add(e)
 		}
 		if err != nil {
-			return &CorruptError{UnitsFile, n, err}
+			return &CorruptError{UnitsFile, n, err, torn}
 		}
 	}
 }

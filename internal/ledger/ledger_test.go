@@ -116,7 +116,18 @@ func TestGoesOn(t *testing.T) {
 	}
 	broken := bytes.Clone(log)
 	broken[len(log)/3] ^= 1
-	for name, damaged := range map[string][]byte{"a flipped bit": broken, "a torn line": log[:len(log)-5]} {
+	torn := log[:len(log)-5]
+	must.Do(t, os.WriteFile(filepath.Join(dir, UnitsFile), torn, 0o600))
+	if _, err := Read(t.Context(), dir); !errors.As(err, new(*CorruptError)) {
+		t.Errorf("a torn line, read only: %v", err)
+	}
+	if got := finish(t, must.Get(Open(dir))(t), 400, rand.New(rand.NewPCG(5, 5))); !bytes.Equal(got, want) {
+		t.Error("after a torn line: another certificate")
+	}
+	if again := must.Get(os.ReadFile(filepath.Join(dir, UnitsFile)))(t); !bytes.Equal(again, log) {
+		t.Error("after a torn line: another log")
+	}
+	for name, damaged := range map[string][]byte{"a flipped bit": broken, "a torn line with an end": append(bytes.Clone(torn), '\n')} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, UnitsFile), damaged, 0o600))
 		var corrupt *CorruptError
 		if _, err := Open(dir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "or remove this line and all after it") { // as above
