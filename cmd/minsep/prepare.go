@@ -142,6 +142,12 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	if err != nil {
 		return err
 	}
+	a.key = key
+	o := a.options()
+	c := param.Checker{}
+	if o.Validate(&c); c.Err() != nil { // before the search for a plan
+		return c.Err()
+	}
 	var plan stages.Plan
 	if known {
 		if plan, err = readPlan(ctx, store.Join(folder, preparedPlan)); err == nil && plan.Graph != nil {
@@ -160,7 +166,6 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 			return err
 		}
 	}
-	o := a.options()
 	result, err := pipelines.RunPlan(ctx, plan, o, pipelines.Settings{Watch: a.watch})
 	if err != nil && result.NotCertified != nil && unverified(err) {
 		err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
