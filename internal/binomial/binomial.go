@@ -38,12 +38,17 @@ func saddle(n int, p float64, j int) (exponent, factor, errorBound float64) {
 // from underflow.
 const LeastTail = 1e-300
 
+// mostTerms is the number of terms of a tail that are added.
+const mostTerms = 1 << 16
+
 // UpperTail is an upper bound of Pr[Binom(n,p) ≥ k] for 0 ≤ p ≤ 1: of at most the mean it is 1;
 // above the mean it exceeds the probability by less than a factor 1 + 3e-9 + |k - np|·1e-14, down
 // to LeastTail.
 //
 // The terms Pr[= j] fall from j = k on, by a ratio that falls as well: the terms after the last
-// one added are below a geometric series.
+// one added are below a geometric series. After mostTerms, which standard deviations above 8000 need,
+// this series is all that is known: k near the mean then has a larger bound, by a factor of up to
+// 1 + 1/x² at x deviations above it.
 func UpperTail(n int, p float64, k int) float64 {
 	switch {
 	case k <= 0:
@@ -61,7 +66,7 @@ func UpperTail(n int, p float64, k int) float64 {
 		ratio := float64(n-j) / float64(j+1) * odds
 		term *= ratio
 		sum += term
-		if rest := term * ratio / (1 - ratio); rest < 1e-12*sum {
+		if rest := term * ratio / (1 - ratio); rest < 1e-12*sum || j-k == mostTerms {
 			sum += rest
 			break
 		}

@@ -3,8 +3,10 @@ package binomial
 import (
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // exactTail is Pr[Binom(n,p) ≥ k] in rational arithmetic, p being the float64 that it is.
@@ -113,5 +115,25 @@ func TestUpperTailOfMany(t *testing.T) {
 		}
 		exact, _ := sum.Rat(nil)
 		check(t, c.n, c.p, c.k, exact)
+	}
+}
+
+// TestUpperTailOfAnyNumber: bounds for numbers of trials that no data set has take no longer, stay
+// above the tail, and are near it away from the mean.
+func TestUpperTailOfAnyNumber(t *testing.T) {
+	const p = 0.1
+	for n := 1 << 30; n > 0; n *= 2 {
+		mean, deviation := int(float64(n)*p), math.Sqrt(float64(n)*p*(1-p))
+		for _, far := range []float64{1, 3, 6, 10} {
+			start := time.Now()
+			got := UpperTail(n, p, mean+int(far*deviation))
+			normal := math.Erfc(far/math.Sqrt2) / 2
+			if most := 1 + 2/(far*far); !(got >= normal*(1-1e-4)) || got > normal*most {
+				t.Errorf("2^%d trials, %g deviations: %g, of the normal tail %g", bits.Len(uint(n))-1, far, got, normal)
+			}
+			if taken := time.Since(start); taken > time.Second {
+				t.Fatalf("2^%d trials, %g deviations: %v", bits.Len(uint(n))-1, far, taken)
+			}
+		}
 	}
 }
