@@ -34,7 +34,7 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	}
 	f, err := o.fs().Open(ctx, name)
 	if errors.Is(err, store.ErrNotRegular) {
-		return fail("not a regular file", "copy it into one, or give - and have it on standard input")
+		return fail("not a regular file", "a graph is read more than once: copy it into one")
 	}
 	if err != nil {
 		return nil, &Fault{File: name, Err: err}
