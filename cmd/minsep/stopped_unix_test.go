@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"minsep/internal/must"
 )
@@ -34,4 +35,25 @@ func TestStoppedTwice(t *testing.T) {
 		}
 	}
 	t.Error("the second signal never ended the command")
+}
+
+// TestStoppedWithinAnEvaluation: a strategy whose optimisation does not look at the signal for minutes is
+// left behind.
+func TestStoppedWithinAnEvaluation(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"strategy --kind banded-toeplitz --steps 1000000 --min-sep 1000000 --bands 1000000",
+		"account --scheme b-min-sep --steps 1000000 --min-sep 1000000 --prob 1 --examples 1000 --bands 1000000 --epsilon 1 --delta 1e-5 --dry-run --out o",
+	} {
+		c := command(t, strings.Fields(line)...)
+		c.Dir = t.TempDir()
+		must.Do(t, c.Start())
+		time.Sleep(2 * time.Second)
+		must.Do(t, c.Process.Signal(syscall.SIGTERM))
+		killed := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+		if code := exitOf(c.Wait()); code != 128+int(syscall.SIGTERM) {
+			t.Errorf("%s: exit code %d", line, code)
+		}
+		killed.Stop()
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/leave"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/stages"
@@ -150,7 +151,9 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 		show(files[i], files[i], s, nil)
 	}
 	for _, kind := range kinds {
-		s, err := params.Among(kinds, kind).Make(ctx, rates)
+		s, err := leave.Behind(ctx, func() (*mechanism.Strategy, error) {
+			return params.Among(kinds, kind).Make(ctx, rates)
+		})
 		// A stopped command prints no table of a part of the kinds.
 		if ctx.Err() != nil {
 			return ctx.Err()

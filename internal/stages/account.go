@@ -8,6 +8,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/leave"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
 	"minsep/internal/ownergraph"
@@ -312,7 +313,10 @@ func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {
 		problem := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}
-		return problem.Make(ctx, mechanism.KindBandedToeplitz, a.Bands)
+		// One evaluation of a million bands takes minutes, and does not look at the context.
+		return leave.Behind(ctx, func() (*mechanism.Strategy, error) {
+			return problem.Make(ctx, mechanism.KindBandedToeplitz, a.Bands)
+		})
 	}
 	s, err := NamedStrategy(ctx, a.Strategy)
 	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"minsep/internal/leave"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -62,7 +63,7 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.Make(ctx, rates)
+	s, err := leave.Behind(ctx, func() (*mechanism.Strategy, error) { return p.Make(ctx, rates) })
 	if errors.Is(err, mechanism.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", param.Fault("strategy", p.Kind, "must be smaller"), err)
 	}
