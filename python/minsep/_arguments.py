@@ -28,7 +28,7 @@ def shown(value: Any) -> str:
 
 
 NO_GRADIENT = (
-    "loss: does not depend on the trained parameters, so that the training would go on with noise alone: must be computed from what the model gives, without detach, no_grad, stop_gradient, argmax or "
+    "loss: does not depend on the trained parameters, so that the training would go on with noise alone: must be computed from what the model that it is given gives, and no other model, without detach, no_grad, stop_gradient, argmax or "
     "the like, and of every example"
 )
 

@@ -65,7 +65,7 @@ class Layers:
             with torch.enable_grad(), torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINT):
                 values, inputs = together(of_one, small, probes, *batch)
             variables = [*small.values(), *probes]
-            given = torch.autograd.grad(values, variables, torch.ones_like(values), allow_unused=True)
+            given = gradients_of(values, variables)
             found = [torch.zeros_like(x) if g is None else g for x, g in zip(variables, given)]
             parts: dict[str, Part] = {name: Stored(g) for name, g in zip(small, found)}
             parts |= _products([layers[call.module] for call in calls], inputs, found[len(small) :])
@@ -136,17 +136,21 @@ def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, t
             hook.remove()
         for module, weight in hidden:
             module._parameters["weight"] = weight
-    check_gradient(value)
+    if not value.requires_grad:
+        raise ValueError(NO_GRADIENT)
     given = sorted({layers[call.module].name for call in calls} & {*weights})
     others = torch.autograd.grad(value, [weights[name] for name in given], allow_unused=True) if given else []
     elsewhere = {name for name, other in zip(given, others) if other is not None}
     return [call for call in calls if layers[call.module].name not in elsewhere]
 
 
-def check_gradient(loss: torch.Tensor) -> None:
-    """Refuses the loss of an example that does not depend on the trained parameters."""
-    if not loss.requires_grad:
+def gradients_of(loss: torch.Tensor, variables: list[torch.Tensor]) -> Sequence[torch.Tensor | None]:
+    """The gradients of the losses of examples. A loss that depends on no variable is refused, whatever
+    other weights it depends on."""
+    given = torch.autograd.grad(loss, variables, torch.ones_like(loss), allow_unused=True) if loss.requires_grad else ()
+    if all(g is None for g in given):
         raise ValueError(NO_GRADIENT)
+    return given
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from ._clip import HELD
 from ._devicereader import opening
 from ._dropout import Dropout, mixed
 from ._guard import StepGuard
-from ._layers import Layers, check_gradient
+from ._layers import Layers, gradients_of
 from ._models import check_modules, check_parameters, check_types
 from ._noise import shard_range
 from ._processes import Processes
@@ -463,9 +463,7 @@ def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
         torch.manual_seed(int(seed))
         held = {name: p.detach().requires_grad_() for name, p in params.items()}
         with torch.enable_grad():
-            value = loss(held, seed, *example)
-            check_gradient(value)
-            given = torch.autograd.grad(value, list(held.values()), allow_unused=True)
+            given = gradients_of(loss(held, seed, *example), list(held.values()))
         return {name: torch.zeros_like(p) if g is None else g for (name, p), g in zip(held.items(), given)}
 
     return gradients

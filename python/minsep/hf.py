@@ -58,10 +58,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     Trainer's reports on the training examples are left out: training loss, and counts of tokens and
     of operations, which no noise hides.
 
-    It is a subclass, because a callback cannot replace the backward pass: `training_step` leaves
-    the noisy mean in p.grad, and Trainer's own loop makes the step of the optimizer, which is
-    refused with other gradients. Raises ValueError for arguments that would form other batches or
-    change gradients.
+    `training_step` leaves the noisy mean in p.grad, and Trainer's own loop makes the step of the
+    optimizer, which is refused with other gradients.
     """
 
     def __init__(

@@ -61,9 +61,6 @@ def private(
 
     key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
     With device_noise=True, the devices that hold params make their noise, as in `device_noise`.
-    Raises ValueError for another number of coordinates than the run's, for an optimizer that asks
-    for the loss, and for a loss that is not a single number; TrainingError for a state of another
-    step than the next.
     """
     return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, frozen=frozen, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
         device_noise=device_noise)

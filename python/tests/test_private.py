@@ -782,10 +782,13 @@ class Refused(Training):
             with self.assertRaisesRegex(ValueError, words):
                 training.step(*(x[run.batch(0)] for x in self.data().tensors))
             training.close()
-        training = self.begin(run, loss=lambda m, x, y: self.loss(self.mlp(), x, y).detach(), microbatch=1)
-        with self.assertRaisesRegex(ValueError, "^loss: does not depend on the trained parameters"):
-            training.step(*(x[run.batch(0)] for x in self.data().tensors))
-        training.close()
+        old = self.mlp()
+        for given, options in (lambda x: old(x).detach(), {"microbatch": 1}), *((old, options) for options in ({}, {"microbatch": 1}, {"clipping": "ghost"})):
+            training = self.begin(run, loss=lambda m, x, y: self.loss(given, x, y), **options)
+            with self.assertRaisesRegex(ValueError, "^loss: does not depend on the trained parameters, .* and no other model"):
+                training.step(*(x[run.batch(0)] for x in self.data().tensors))
+            self.assertEqual(training.guard.next_step, 0)
+            training.close()
         self.check_steps(run, self.begin(run, loss=loss, microbatch=1), loss, self.data().tensors, 3, True)
 
 
