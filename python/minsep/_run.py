@@ -17,7 +17,7 @@ from ._files import Directory, compact, is_digest, is_run_id, members, parse, sh
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
 from ._pad import give
-from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
+from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, Grid, OwnersClipNorm
 from .errors import MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
@@ -46,9 +46,6 @@ class Run:
     Opening checks run.json and the indexes of batches and noise against each other. A file is
     compared with the size and SHA-256 of its index when it is first read. Nothing is sampled or
     recomputed; `inspect` does that.
-
-    Raises RunDirectoryError if there is no run directory, or if it is not as minsep writes it, was
-    changed, or mixes results of several runs.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -298,9 +295,6 @@ class Run:
         may be too. With cache, a folder, positions are kept there as a file, which is mapped into
         memory and serves every process with the same table and ids. Batches of numbered examples
         (form --examples) are of the numbers 0, 1, ….
-
-        Raises ValueError for ids of another type, and for examples that are missing or there more
-        than once.
         """
         batches = self._need_batches()
         if hasattr(ids, "columns"):
@@ -323,7 +317,7 @@ class Run:
         if self._joined is None and count < self.examples:
             raise ValueError(f"data: has {count} examples, and the run has {self.examples}: give run.join the ids of these data, in their order")
         if self._joined is not None and count != self._joined:
-            raise ValueError(f"data: has {count} examples, and run.join was given {self._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
+            raise ValueError(f"data: has {count} examples, and the run the ids, or rows of owners, of {self._joined}: give the data of those, or run.join or prepare their own, in their order")
 
     # Noise
 
@@ -352,7 +346,8 @@ class Run:
     def grid(self) -> float:
         """g: each clipped gradient is rounded toward zero to multiples of it. 0 for noise without a
         grid."""
-        return self._need_noise().grid
+        noise = self._need_noise()
+        return Grid(noise.grid).of(noise.clip_norm)
 
     @property
     def noise_multiplier(self) -> float:
@@ -367,9 +362,6 @@ class Run:
         batch size. It is above 1 for correlated noise, and public. Methods that look at single
         steps, such as Adam and clipping of updates, see so much more noise: see
         `minsep.jax.scale_by_step_noise` and `minsep.torch.scale_by_step_noise`.
-
-        Raises NotCertifiedError for noise that was made without a certificate, or with a
-        certificate that has no DP-SGD to compare with.
         """
         noise = self._need_noise()
         if noise.step_noise is None:

@@ -117,6 +117,17 @@ class ClipNorm(float):
         return self
 
 
+class Grid(float):
+    """The grid of a run, which knows the clip norm for which the noise is made."""
+
+    clip_norm = 0.0
+
+    def of(self, clip_norm: float) -> Grid:
+        """The same grid, of noise for a clip norm."""
+        self.clip_norm = clip_norm
+        return self
+
+
 class OwnersClipNorm(ClipNorm):
     """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each
     gradient."""
@@ -136,7 +147,7 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
 
     shapes are the shapes of all leaves of the gradients, [examples, ...].
     """
-    if not isinstance(clip_norm, ClipNorm):
+    if not isinstance(clip_norm, ClipNorm) or getattr(grid, "clip_norm", clip_norm) != clip_norm:
         raise ValueError(
             f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no larger gradient; a smaller norm "
             "needs noise of its own: minsep noise --clip-norm. Without a run, give minsep.ClipNorm(…)"

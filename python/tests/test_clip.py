@@ -103,9 +103,9 @@ class Clip(runs.Case):
             gradients[:, 0] = 3, 4
             for norm in run.clip_norm, pickle.loads(pickle.dumps(run.clip_norm)), ONE:
                 clip(array(gradients), norm, run.grid, None, owners)
-            for norm in 5.0, 1, run.clip_norm * 1.0, float(run.clip_norm), np.float64(run.clip_norm), None:
+            for norm in 5.0, 1, run.clip_norm * 1.0, float(run.clip_norm), np.float64(run.clip_norm), None, minsep.ClipNorm(5.0), minsep.ClipNorm(0.5):
                 with self.assertRaisesRegex(ValueError, r"clip_norm .*: must be run.clip_norm, as it comes.*minsep noise --clip-norm.*minsep.ClipNorm\("):
-                    clip(array(gradients), norm, run.grid, None, owners)
+                    clip(array(gradients), norm, pickle.loads(pickle.dumps(run.grid)), None, owners)
             self.takes_whole_gradients(clip, array, run, owners)
 
     def takes_whole_gradients(self, clip, array, run, owners):
