@@ -309,18 +309,27 @@ def _read_key(path: str | os.PathLike[str]) -> bytes:
     return key
 
 
+def keyed(run: Run, key: str | os.PathLike[str]) -> tuple[Any, bytes]:
+    """The recipe of a run's noise, and the secret of its words. Another key is a MinsepError."""
+    noise = run._need_noise()
+    recipe: Any = parse(bytes(noise.folder.read_once("recipe.json")).decode(), f"{run.path}/noise/recipe.json")
+    secret = _expand(_read_key(key), bytes.fromhex(noise.folder.run_id) + bytes.fromhex(noise.params_digest), b"noise")
+    if _expand(secret, b"", b"commitment").hex() != recipe.get("key_commitment"):
+        raise MinsepError(f"key {key}: is not the key that the noise of {run.path} was made with")
+    return recipe, secret
+
+
 def open_recipe(run: Run, key: str | os.PathLike[str], step_bytes: Callable[[int], bytes]) -> DeviceRecipe:
     """The recipe of a run, and its keys from the file of the root key and the random bytes of steps.
 
-    Raises RunDirectoryError for words by AES-128, or a recipe that this version cannot read, and
-    MinsepError for a key that is not the recipe's."""
+    Raises RunDirectoryError for words by AES-128, or a recipe that this version cannot read."""
     noise = run._need_noise()
     where = f"{run.path}/noise/recipe.json"
     if noise.words != "chacha12":
         raise RunDirectoryError(
             f'{where}: has random words by {noise.words}: a device makes noise from random words by chacha12 only: make the noise with --words chacha12 (in a plan: "words": "chacha12" in noise)'
         )
-    recipe: Any = parse(bytes(noise.folder.read_once("recipe.json")).decode(), where)
+    recipe, secret = keyed(run, key)
     noising = recipe.get("noising")
     if not isinstance(noising, dict):
         raise RunDirectoryError(f"{where}: has no noising")
@@ -328,10 +337,6 @@ def open_recipe(run: Run, key: str | os.PathLike[str], step_bytes: Callable[[int
     def numbers(values: Any) -> NDArray[Any]:
         return np.array([hexadecimal(v, where) for v in values], np.float64)
 
-    root = _read_key(key)
-    secret = _expand(root, bytes.fromhex(noise.folder.run_id) + bytes.fromhex(noise.params_digest), b"noise")
-    if _expand(secret, b"", b"commitment").hex() != recipe.get("key_commitment"):
-        raise MinsepError(f"key {key}: is not the key that the noise of {run.path} was made with")
     kind = "filter" if "filter" in noising else "blt" if "scales" in noising else "feedback"
     rows = noising.get("feedback", [])
 

@@ -58,7 +58,7 @@ class Private:
         self._names = list(self._trained())
         self._check()
         # The optimizer keeps the training, so that it refuses raw gradients after the program has dropped it.
-        self._hook = optimizer.register_step_pre_hook(lambda _, given, named: self.check_gradients(*given, **named))
+        self._hook = self._watched()
         _trainings.add(self)
 
     # Guard and checkpoint
@@ -108,6 +108,7 @@ class Private:
             "optimizer": saved(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "minsep": self.training_state(),
+            "kind": type(self.optimizer).__name__,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -116,10 +117,13 @@ class Private:
         Steps that were taken after the checkpoint are taken again, with fresh noise and other random
         numbers.
         """
-        if not isinstance(state, dict) or set(state) - {"extra"} != {"model", "optimizer", "scheduler", "minsep"}:
+        if not isinstance(state, dict) or set(state) - {"extra", "kind"} != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be the result of state_dict of a private training, with its model, optimizer and guard: model.state_dict() alone does not go on")
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("state: only one of the checkpoint and this training has a scheduler: give private the same scheduler= as before")
+        own = type(self.optimizer).__name__
+        if state.get("kind", own) != own:
+            raise ValueError(f"state: is of a training with the optimizer {state['kind']}, and this one has {own}: give private the optimizer of before")
         self.load_training_state(state["minsep"])
         self.model.load_state_dict(state["model"] if self._sharded is None else self._sharded.loaded_model(state["model"]))
         self.optimizer.load_state_dict(state["optimizer"] if self._sharded is None else self._sharded.loaded_optimizer(state["optimizer"], self.optimizer))
@@ -142,7 +146,10 @@ class Private:
         there is no file, the training begins, and the file is written at once, so that a start after
         a kill finds it; the result is then empty."""
         if not os.path.exists(path):
-            self.save(path)
+            try:
+                self.save(path)
+            except (TrainingError, OSError) as err:
+                raise type(err)(f"{os.fspath(path)}: is no file, so that a training begins: {err}") from None
             return {}
         try:
             state = torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True)
@@ -198,7 +205,7 @@ class Private:
         """The first half of step: it leaves the noisy mean in p.grad, for one step of the optimizer
         that the program makes itself."""
         if self._made:
-            raise TrainingError("make_gradients: was called before, and the optimizer has made no step since: call optimizer.step() once after each, and make_gradients once for each batch")
+            raise TrainingError("make_gradients: was called before, and the optimizer has made no step since: call optimizer.step() once after each")
         guard = self.guard
         step = self._session.next_step()
         with guard.telling():
@@ -229,6 +236,8 @@ class Private:
             trained = self._trained()
         self._put(total, self._session.noise(step), trained)
         self._made = [(p, p.grad, local(p.grad)._version) for p in trained.values() if p.grad is not None]
+        self._hook.remove()
+        self._hook = self._watched()
 
     def _check_sum(self, batch: Any) -> None:
         """Refuses a batch of which the sum of all processes would not be exact or, for ghost
@@ -341,6 +350,10 @@ class Private:
                 "Leave it out, or call close() of the training first"
             )
 
+    def _watched(self) -> Any:
+        """Lets check_gradients see each step of the optimizer, after the hooks that there are."""
+        return self.optimizer.register_step_pre_hook(lambda _, given, named: self.check_gradients(*given, **named))
+
     def check_gradients(self, *given: Any, **named: Any) -> None:
         """Refuses a step of the optimizer with gradients that are not those that a step has just
         made. given are the optimizer and a closure, if there is one."""
@@ -439,9 +452,7 @@ def _mapped(function: Callable[..., tuple[Any, Any]], *batch: Any, apart: bool =
 _NOT_MAPPED = (
     (".item()", "model or loss calls .item(), float() or the like, or has an if on a value of an example"),
     ("data-dependent control flow", "model or loss has an if on a value of an example"),
-    ("in-place", "a tensor is changed in place, such as one of torch.zeros"),
-    ("inplace", "a tensor is changed in place, such as one of torch.zeros"),
-    ("broadcast shape", "a tensor is changed in place, such as one of torch.zeros"),
+    *((words, "a tensor is changed in place, such as one of torch.zeros") for words in ("in-place", "inplace", "broadcast shape")),
 )
 
 

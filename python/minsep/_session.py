@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _seeds
 from ._batches import PADDING, OwnerBatch
+from ._device import keyed
 from ._guard import StepGuard
 from ._reader import NoiseReader, read_noise
 from ._run import Run
@@ -41,6 +42,8 @@ class Session:
         device_noise: Callable[..., NoiseReader] | None = None) -> None:
         self.run, self._folder, self._processes, self._device_noise = run, folder, processes, device_noise
         self._key = None if key is None else os.fspath(key)
+        if self._key is not None and "://" not in self._key:
+            keyed(run, self._key)
         if self._key is None and device_noise is not None:
             self._key = run.key
         self._noise: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "dtype": dtype}
@@ -82,7 +85,7 @@ class Session:
         """Refuses another number of trained coordinates than the noise has."""
         if count != self.run.coordinates:
             raise ValueError(
-                f"{whose} {counted(count, 'trained coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; or {way_out}"
+                f"{whose} {counted(count, 'trained coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: prepare or run it again at another path, with this model or `--coordinates {count}`; or {way_out}"
             )
 
     def next_step(self) -> int:

@@ -345,7 +345,7 @@ class Loaders(Training):
         for collate, words in (lambda x: torch.zeros(2, 3), "first dimension is not 1"), (lambda x: torch.zeros(()), "first dimension is not 1"), (lambda x: "text", "gives str"):
             with self.assertRaisesRegex((ValueError, TypeError), words):
                 list(training.loader(self.data(), collate_fn=collate))
-        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join was given 100 ids"):
+        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and the run the ids, or rows of owners, of 100"):
             self.begin(run.join(runs.ids_of("numbers", 100))).loader([0] * 99)
 
     @needs_func
@@ -468,6 +468,30 @@ class Resumes(Training):
             training.load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "^state: only one of the checkpoint and this training has a scheduler"):
             training.load_state_dict({**state, "scheduler": {}})
+        training.close()
+        model = self.mlp()
+        other = self.begin(run, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        with self.assertRaisesRegex(ValueError, "^state: is of a training with the optimizer Adam, and this one has SGD"):
+            other.load_state_dict(state)
+        with self.assertRaisesRegex(OSError, "typo/state.pt: is no file, so that a training begins: .*No such file"):
+            other.load(self.folder / "typo" / "state.pt")
+        other.close()
+
+    @needs_func
+    def test_a_path_that_is_mistyped(self):
+        """It is named where the run has a training already, and so is a key of another run, before the first step."""
+        run = minsep.Run(self.own_noisy(20, 39))
+        training = self.begin(run)
+        training.step(*(x[run.batch(0)] for x in self.data().tensors))
+        with self.assertRaisesRegex(minsep.TrainingError, r"a StepGuard holds it.* in one process, as in a notebook, call close\(\) of the training or guard first"):
+            self.begin(run).guard
+        training.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "^.*stale.pt: is no file, so that a training begins: .* serves a training already"):
+            self.begin(run).load(self.folder / "stale.pt")
+        key = self.folder / "wrong"
+        runs.minsep("keygen", key)
+        with self.assertRaisesRegex(minsep.MinsepError, "key .*wrong: is not the key that the noise of .* was made with"):
+            self.begin(run, key=key)
 
 
 class Refused(Training):
@@ -487,7 +511,7 @@ class Refused(Training):
         self.refused(r"optimizer: has a parameter of shape \(2,\) that is not in the model", model, sgd([*model.parameters(), nn.Parameter(torch.zeros(2))]))
         model[0].requires_grad_(False)
         self.refused("optimizer: has the parameter 0.weight, which is frozen", model, sgd(model.parameters()))
-        self.refused("model: has 15 trained coordinates, and the noise of .* has 39: plan and run with `--coordinates 15`", model)
+        self.refused("model: has 15 trained coordinates, and the noise of .* has 39: prepare or run it again at another path, with this model or `--coordinates 15`", model)
         self.refused("optimizer: LBFGS asks for several gradients", model, optim.LBFGS(model.parameters()))
         for layer, words in (
             (nn.BatchNorm1d(4), "model: BatchNorm1d at 1: normalises by the statistics of a batch"),
@@ -658,10 +682,14 @@ class Refused(Training):
             spoil()
             with self.assertRaisesRegex(minsep.TrainingError, "optimizer.step: gradients were changed or put away since the noise was added"):
                 optimizer.step()
+        hook = optimizer.register_step_pre_hook(lambda *_: [p.grad.add_(1) for p in model.parameters()] and None)
+        with self.assertRaisesRegex(minsep.TrainingError, "optimizer.step: gradients were changed or put away since the noise was added"):
+            training.step(*examples(5))
+        hook.remove()
         self.assertTrue(torch.equal(model[0].weight, weights))
         model[0].bias.requires_grad_(False)
         with self.assertRaisesRegex(minsep.TrainingError, "model: requires_grad of 0.bias has changed since the beginning of the training"):
-            training.step(*examples(5))
+            training.step(*examples(6))
 
     @needs_func
     def test_another_optimizer(self):
