@@ -363,8 +363,8 @@ class StepGuard:
         keeps its noise."""
         if self._layout and self._layout != digest:
             raise TrainingError(
-                "like: has other names, shapes or order than the parameters with which this training began: each parameter must keep its coordinates of the noise. "
-                f"Give read_noise the parameters as they were at the beginning; for another model, {NEXT}"
+                "model, or like: has other names, shapes or order than the parameters with which this training began: each must keep its coordinates of the noise. "
+                f"Give the parameters as they were then; for another model, {NEXT}"
             )
         self._layout = digest
 

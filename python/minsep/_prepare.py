@@ -16,7 +16,7 @@ from ._arguments import shown
 from ._files import Directory
 from ._run import Run
 from ._tree import flatten
-from .errors import UsageError
+from .errors import CommandError
 
 _FOLDER, _TABLE = "prepare", "owners.parquet"
 _LARGEST = 1 << 53  # below it, every whole number is a float64
@@ -86,8 +86,8 @@ def prepare(
         arguments.append("--owner-column=owner_id")
     try:
         done = _command.watched(["prepare", file, *arguments, *_arguments(flags)], command)
-    except UsageError as err:
-        raise UsageError(_keywords(str(err)), err.code) from None
+    except CommandError as err:
+        raise type(err)(_keywords(str(err)), err.code) from None
     print("\n".join([*done["lines"], *done["next"]]))
     run = Run(out, command=command)
     run._key = done["key"]
@@ -99,13 +99,18 @@ def _coordinates(model: Any) -> int:
     if hasattr(model, "__index__"):
         return int(model)
     if callable(getattr(model, "named_parameters", None)):
-        return sum(p.numel() for _, p in model.named_parameters() if p.requires_grad)
-    return sum(math.prod(leaf.shape) for _, leaf in flatten(model, "model")[0])
+        count = sum(p.numel() for _, p in model.named_parameters() if p.requires_grad)
+    else:
+        count = 0 if isinstance(model, str) else sum(math.prod(leaf.shape) for _, leaf in flatten(model, "model")[0])
+    if not count:
+        raise ValueError(f"model {shown(model)}: must be a module with a parameter that requires a gradient, a tree of arrays or a whole number")
+    return count
 
 
 def _keywords(words: str) -> str:
     """The command's words with arguments of `prepare` in the place of flags, but for commands to
     type."""
+    words = re.sub(r"^[a-z]+\.|,? or (by )?--again NEW[^;.:]*", "", words)  # a field of a plan, and a way out that prepare has not
     names = {"out": "path", "coordinates": "model", "row": "plan"}
     return re.sub(r"minsep [a-z]+(?: --[a-z-]+(?: [^-\s:]+)?)*|--([a-z-]+)", lambda m: names.get(m[1], m[1].replace("-", "_")) if m[1] else m[0], words)
 

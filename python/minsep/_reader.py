@@ -182,9 +182,6 @@ def read_noise(
     If the strategy needs all earlier steps for a step, their noise is made again when a training
     goes on. checkpoint is a folder, secret like the noise, in which the command keeps its state
     every checkpoint_steps steps, to begin there: for large models, of which that takes minutes.
-
-    Raises ValueError for a tree of another size. Faults of a stream are the command's, in its
-    words.
     """
     need_run(run, "read_noise(run, like, guard=guard)")
     if not isinstance(guard, StepGuard):

@@ -48,7 +48,7 @@ class Record:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TrainingError(
-                f"{self.path}: a StepGuard holds it, of this process or another one: stop that training, or wait for its end; in one process, call close() of the guard first; on several hosts, give each its rank and "
+                f"{self.path}: a StepGuard holds it, of this process or another one: stop that training, or wait for its end; in one process, as in a notebook, call close() of the training or guard first; on several hosts, give each its rank and "
                 f"the number of ranks; for another training, {NEXT}"
             ) from None
 

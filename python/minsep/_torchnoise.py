@@ -217,10 +217,6 @@ def device_noise(
     replica are those of `read_noise`. With fuse=True, torch.compile makes one program of the cipher
     and the normals, which takes a minute at first, and then less memory and time for each value. It
     needs PyTorch 2.
-
-    Raises RunDirectoryError for noise with other words, ValueError for a state of another run,
-    recipe, tree or a later step, MinsepError for another key, and for a device without numbers of
-    64 bits that are rounded as IEEE 754 says.
     """
     with opening(run, guard):
         return DeviceNoise(run, like, guard, os.fspath(key), state, shard, shards, replica, fuse)

@@ -64,10 +64,7 @@ def private(
     With device_noise=True, the device of the model makes the noise, as in `device_noise`. Random
     numbers, such as those of dropout, are seeded by step. The model's mode stays as it is.
 
-    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, for buffers
-    and weights that change in forward, for an optimizer with other parameters than the trained
-    ones, and for another number of coordinates than the run's; TrainingError for a step of the
-    optimizer with other gradients.
+    docs/python.md says what it refuses.
     """
     if importlib.util.find_spec("torch.func") is None:
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
@@ -82,8 +79,6 @@ def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.opt
 
     For Adam with a learning rate that was found with DP-SGD's noise (docs/python.md). Call it before
     there is a scheduler, which takes the rates as they are then. Not for SGD.
-
-    Raises ValueError for an optimizer whose rates have been scaled, or that has a scheduler.
     """
     ratio = need_run(run, "scale_by_step_noise(optimizer, run)").step_noise
     for group in optimizer.param_groups:

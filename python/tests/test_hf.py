@@ -428,7 +428,7 @@ class Trainers(Models):
             ({"compute_loss_func": lambda *_, **__: 0}, "^compute_loss_func: must be left out: it divides by the items of a batch"),
             ({"eval_dataset": data, "train_dataset": data}, "^eval_dataset: is train_dataset"),
             ({"eval_dataset": {"seen": data}, "train_dataset": data}, "^eval_dataset: is train_dataset"),
-            ({"train_dataset": Examples([x[:99] for x in self.texts()]), "run": minsep.Run(path).join(runs.ids_of("numbers", 100))}, "^train_dataset: has 99 examples, and run.join was given 100 ids"),
+            ({"train_dataset": Examples([x[:99] for x in self.texts()]), "run": minsep.Run(path).join(runs.ids_of("numbers", 100))}, "^train_dataset: has 99 examples, and the run the ids, or rows of owners, of 100"),
             ({"train_dataset": Stream()}, "^train_dataset: must be indexed"),
             ({"train_dataset": None}, "^train_dataset: must be indexed by position"),
         ):
@@ -479,5 +479,5 @@ class Trainers(Models):
     def test_another_number_of_coordinates(self):
         trainer = self.trainer(self.own_noisy(20, 33))
         count = self.coordinates(trainer.model)
-        with self.assertRaisesRegex(ValueError, f"model: has {count} trained coordinates, .* plan and run with `--coordinates {count}`"):
+        with self.assertRaisesRegex(ValueError, f"model: has {count} trained coordinates, .* prepare or run it again at another path, with this model or `--coordinates {count}`"):
             trainer.train()

@@ -200,7 +200,7 @@ class Processes(runs.Case):
             "rank 7: must be 0 to 2": {"state": state, "number": 7},
             "state: must be the result of state_dict": {"state": {}},
             "like: has 12 coordinates, shard 1 of 3 of the noise has 11": {"state": state, "width": 12},
-            "like: has other names, shapes or order": {"state": state, "name": "v"},
+            "model, or like: has other names, shapes or order": {"state": state, "name": "v"},
             "shard 3 of 3": {"state": state, "shard": 3},
             "step 2: step 1 comes first": {"state": state, "take": 2},
         }.items():

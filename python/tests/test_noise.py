@@ -320,7 +320,7 @@ class Guard(runs.Case):
 
     def test_two_guards_of_one_process(self):
         guard = minsep.StepGuard(self.run_)
-        with self.assertRaisesRegex(minsep.TrainingError, r"training.json: a StepGuard holds it, of this process or another one: .* call close\(\) of the guard first; .*for another training, make another run"):
+        with self.assertRaisesRegex(minsep.TrainingError, r"training.json: a StepGuard holds it, of this process or another one: .* call close\(\) of the training or guard first; .*for another training, make another run"):
             minsep.StepGuard(self.run_)
         guard.close()
         minsep.StepGuard(self.run_)

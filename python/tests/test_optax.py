@@ -142,7 +142,7 @@ class Sums(Training):
                 loaded = again.load(path / "state.npz", other)  # all of it is in the file
                 jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), loaded, state)
                 again.close()
-                with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|params: has no array|must be floating"):
+                with self.assertRaisesRegex((minsep.TrainingError, ValueError), "model, or like: has other names|params: have|params: has no array|must be floating"):
                     self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen={**frozen, "last": not frozen["last"]}).load(path / "state.npz", params)
 
     @needs_optax
@@ -345,7 +345,7 @@ class Resumes(Training):
                 self.begin(minsep.Run(path)).load(path / name, self.params())
         with self.assertRaisesRegex(ValueError, "state.npz: has other parameters or another optimizer"):
             self.begin(minsep.Run(path), optax.sgd(0.1)).load(path / "state.npz", self.params())
-        with self.assertRaisesRegex(minsep.TrainingError, "like: has other names, shapes or order"):
+        with self.assertRaisesRegex(minsep.TrainingError, "model, or like: has other names, shapes or order"):
             self.begin(minsep.Run(path), loss=lambda p, x, y: p.sum()).load(path / "state.npz", np.zeros(36, np.float32))
         goes_on = self.begin(minsep.Run(path))
         self.assertEqual(goes_on.load(path / "state.npz", self.params()).step, 1)
@@ -378,7 +378,7 @@ class Refused(Training):
             self.begin("run")
         params = self.params()
         for optimizer, params, words in (
-            (optax.adam(0.1), {**params, "more": np.zeros(2, np.float32)}, "^params: have 38 trained coordinates, and the noise of .* has 36: plan and run with `--coordinates 38`"),
+            (optax.adam(0.1), {**params, "more": np.zeros(2, np.float32)}, "^params: have 38 trained coordinates, and the noise of .* has 36: prepare or run it again at another path, with this model or `--coordinates 38`"),
             (optax.adam(0.1), {**params, "more": np.zeros(0, int)}, r"^params: \['more'\] is of type int"),
             (optax.adam(0.1), collections.OrderedDict(b=np.zeros(30, np.float32), a=np.zeros(6, np.float32)), "^params: must be a tree of dicts"),
             (optax.lbfgs(), params, "^optimizer: cannot make an update of the noisy mean and the parameters alone"),
@@ -454,7 +454,7 @@ class Refused(Training):
         training.close()
         joined = self.begin(run.join(runs.ids_of("numbers", 100)))
         joined.init(self.params(), training.state)
-        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join was given 100 ids"):
+        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and the run the ids, or rows of owners, of 100"):
             joined.batches(x[:99], y)
 
     @needs_optax

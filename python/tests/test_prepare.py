@@ -162,6 +162,13 @@ class Prepare(runs.Case):
             prepared("~/run", [1, 2])  # type: ignore[arg-type]
         with self.assertRaisesRegex(ValueError, "^model: NoneType is neither an array"):
             prepared(self.folder / "run", [1, 2], model=None)
+        frozen = unittest.mock.Mock(named_parameters=lambda: [("w", unittest.mock.Mock(requires_grad=False))])
+        for model, said in ("22", "'22'"), (frozen, "<Mock .*"):
+            with self.assertRaisesRegex(ValueError, f"^model {said}: must be a module with a parameter that requires a gradient, a tree of arrays or a whole number"):
+                _prepare._coordinates(model)
+        self.assertEqual(_prepare._keywords("noise.clip_norm -1: must be 2^-80 to 2^80"), "clip_norm -1: must be 2^-80 to 2^80")
+        self.assertEqual(_prepare._keywords("give another --out, or --again NEW for a new directory NEW that takes over what still holds"), "give another path")
+        self.assertEqual(_prepare._keywords("with another --out, or by --again NEW, which takes over what still holds: x"), "with another path: x")
         words = "--out x: was given to minsep plan --out x --top 3: --row 3 and --batch-size 4"
         self.assertEqual(_prepare._keywords(words), "path x: was given to minsep plan --out x --top 3: plan 3 and batch_size 4")
         with self.assertRaisesRegex(minsep.UsageError, "^batch_size is missing"):
