@@ -11,7 +11,7 @@ from typing import Any
 from .errors import TrainingError
 
 NAME, FORMAT = "training.json", "minsep-training/2"
-NEXT = "make another run, with batches of its own: `minsep run` with another --out"
+NEXT = "make another run, with batches of its own: minsep.prepare or `minsep run` at another path"
 _DIGITS = 12  # of a step, so that a record keeps its length from step to step
 _MOST = 1 << 24  # bytes
 
