@@ -263,6 +263,20 @@ func TestTrialsOfFewSamples(t *testing.T) {
 	}
 }
 
+// TestOwnersNearTheLeastDrawn: where values can be drawn only at far more noise than an estimate comes
+// to, the search goes back to where they can, and a noise multiplier there is verified.
+func TestOwnersNearTheLeastDrawn(t *testing.T) {
+	for _, c := range []struct{ steps, examples int }{{2, 3}, {1, 8}} {
+		strategy := must.Get(mechanism.Params{Kind: "banded-toeplitz", Steps: c.steps, Bands: c.steps}.Make(t.Context(), nil))(t)
+		sampler := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: c.steps, MinSep: c.steps, WarmStart: true}}
+		run := accounting.Run{Sampler: sampler, Strategy: strategy, MaxExamplesPerOwner: c.examples}
+		plan := must.Get(Problem{Run: run, Epsilon: 6, Delta: 0.02, Samples: 30_000, CodeVersion: "test"}.Plan(t.Context()))(t)
+		if _, got := certify(t, plan.Protocol, 1000, 2); got.Status != accounting.Verified || got.NoiseMultiplier > 1.4 {
+			t.Errorf("%d examples: %s at σ = %g", c.examples, got.Status, got.NoiseMultiplier)
+		}
+	}
+}
+
 // TestOwnersWithoutSamples: where no value of an owner's examples is drawn with a largest value below
 // 1, a noise multiplier is refused as one that takes too many samples.
 func TestOwnersWithoutSamples(t *testing.T) {

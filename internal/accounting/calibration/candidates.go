@@ -74,7 +74,7 @@ func (c *calibrator) goal(i int, x, proven, bound, errors float64) accounting.Go
 	switch {
 	case c.isEnough(proven, g.Cost):
 		g.Bound, g.Proven = proven, true
-	case len(s.estimates) == 0: // nothing is known
+	case len(s.estimates) == 0 || bound == undrawn: // nothing is known, or no budget is enough
 		g.Mean, g.Errors = bound, 1
 	case known:
 		ratio, stdErr := f.at(x)
@@ -240,14 +240,15 @@ func (c *calibrator) place(
 func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*divergence, error) {
 	c.report(PhaseTables, 1)
 	p := c.searches[0]
+	below := p.leastBelow()
 	if c.out.Estimate > 0 {
 		x = math.Log(c.out.Estimate)
-	} else if below := p.leastBelow(); !math.IsInf(below, 1) {
+	} else if !math.IsInf(below, 1) {
 		x = below
 	}
 	low, high, places := x-Rough, x+2*Farthest, []float64{}
 	for _, d := range p.estimates {
-		if d.tables >= c.candidateTables() && d.x() > low && d.x() < high {
+		if d.tables >= c.candidateTables() && d.x() > low && d.x() < high && d.bound() < undrawn {
 			places = append(places, d.x()) // with the tables that are there
 		}
 	}
@@ -256,6 +257,9 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 		places = append(places, high)
 	}
 	if len(places) == 0 {
+		if d := p.nearest(x); d != nil && d.bound() == undrawn && below < high {
+			x = below
+		}
 		places = []float64{x}
 	}
 	for _, x := range places {

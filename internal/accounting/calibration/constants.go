@@ -90,6 +90,10 @@ const (
 
 // Limits and figures of forecasts, which no noise multiplier depends on.
 const (
+	// undrawn stands for the largest value of samples that cannot be drawn: far above 1, and near enough
+	// that a line to the next one that is known leads to about the middle.
+	undrawn = 100
+
 	// mostTables limits the memory of tables, by states times steps.
 	mostTables = 2e9
 

@@ -65,12 +65,15 @@ func (d *divergence) checkDrawn() error {
 	return nil
 }
 
-// bound is M, which no value exceeds.
+// bound is M, which no value exceeds: more than any budget has samples for if none can be drawn.
 func (d *divergence) bound() float64 {
-	if d.proposal == nil {
-		return 1
+	switch {
+	case d.proposal != nil:
+		return d.proposal.Bound
+	case d.checkDrawn() != nil:
+		return undrawn
 	}
-	return d.proposal.Bound
+	return 1
 }
 
 // x is ln σ.

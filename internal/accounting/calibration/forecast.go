@@ -174,6 +174,9 @@ func (c *calibrator) tooFew(ctx context.Context, err error) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
+	if d := c.searches[0].nearest(math.Log(sigma)); d.checkDrawn() != nil { // no budget helps
+		return fmt.Errorf("%w: %w", accounting.ErrTooFewSamples, d.checkDrawn())
+	}
 	few := &TooFewError{Forecast: f, What: "an estimate", Budget: c.budget()}
 	if len(c.known) > 0 && !errors.Is(err, ErrTooExpensive) {
 		pair := c.known[0]

@@ -161,7 +161,7 @@ func (s *search) isExact(d *divergence) bool { return d.proof.bound <= Negligibl
 func (s *search) isHopeless(d *divergence) bool {
 	const least = Apart * Apart
 	if d.proposal == nil {
-		return d.checkDrawn() != nil || s.limit(d)*s.Delta < least
+		return s.limit(d)*s.Delta < least*d.bound()
 	}
 	return s.limit(d)*s.Delta*least < d.bound()
 }
@@ -224,11 +224,13 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 		switch {
 		case known && done:
 			return f, nil
-		case s.spent() || known && !enough:
+		case s.spent():
 			return f, s.tooExpensive()
-		case known:
 		case !enough && below > x+2*Rough/Apart && !math.IsInf(below, 1): // M grows steeply with less noise
 			goal = (x + below) / 2
+		case known && !enough:
+			return f, s.tooExpensive()
+		case known:
 		case !enough && (highest > x+leastStep || short == mostShort):
 			return f, s.tooExpensive()
 		case !enough && s.isHopeless(d): // more noise has a smaller M
