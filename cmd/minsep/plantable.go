@@ -127,7 +127,7 @@ func printFirst(w io.Writer, out *planner.Result) {
 	)
 	fmt.Fprintf(w, "noise  %.4g of the batch", first.Relative)
 	if independent != nil && independent != first {
-		fmt.Fprintf(w, "; independent noise (DP-SGD) has %.3g times as much", independent.Relative/first.Relative)
+		fmt.Fprintf(w, "; independent noise (DP-SGD) has %s", words.Times(independent.Relative/first.Relative))
 	}
 	if tied > 0 {
 		fmt.Fprintf(w, "; %s cannot be told from it", plural(tied, "other"))

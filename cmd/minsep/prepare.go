@@ -402,6 +402,7 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 		strings.TrimPrefix(done.Kept, "kept "),
 		fmt.Sprintf("all %s %s", words.Grouped(done.Examples), examples),
 	)
+	used = strings.Replace(used, "examples", examples, 1)
 	batches := fmt.Sprintf("%s of about %.6g", words.Count(plan.Scheme.Steps, "step"), done.ExpectedBatchSize)
 	data := fmt.Sprintf("data   %s; %s %s", used, batches, examples)
 	if done.Owners > 0 {
@@ -429,8 +430,9 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 	)
 	rate := "the one you would take without privacy"
 	if s := planner.StepNoiseOf(c, c.NoiseMultiplier); s != nil {
-		cost += fmt.Sprintf("; a step of DP-SGD has %.3g times as much", 1/s.Ratio)
+		cost += "; a step of DP-SGD has " + words.Times(1/s.Ratio)
 		if s.Ratio > 1 {
+			cost += ", but no later step takes a part of it back"
 			rate += fmt.Sprintf(", over %.3g (run.step_noise)", s.Ratio)
 		}
 	}

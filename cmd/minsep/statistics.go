@@ -62,7 +62,7 @@ func (f statisticsFlag) Set(text string) error {
 	column, what, found := strings.Cut(text, "=")
 	s := privacy.Statistic{Column: column, Kind: f.kind}
 	if !found {
-		return param.Fault(f.kind, text, "must be a column, =, and what is asked of it")
+		return param.Fault(f.kind, text, "must be a column, =, and what is asked of it: --counts label=cat,dog, --mean or --variance age=0:120, --quantiles size=0:1e6:0.5,0.99")
 	}
 	if f.kind == privacy.Counts {
 		s.Classes = strings.Split(what, ",")

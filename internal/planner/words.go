@@ -132,12 +132,12 @@ func tooSmall(out *Result) string {
 // ranking does not look at lost data, and the reader has to.
 func keepsMore(first, row *Row) string {
 	return fmt.Sprintf(
-		"The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %.3g times as much noise; --row %d takes it.",
+		"The first keeps about %.3g %% of the examples, row %d keeps about %.3g %%: %s has %s noise; --row %d takes it.",
 		100*first.Kept,
 		row.Rank,
 		100*row.Kept,
 		row.Name(),
-		row.Relative/first.Relative,
+		words.Times(row.Relative/first.Relative),
 		row.Rank,
 	)
 }

@@ -2,6 +2,7 @@
 package words
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,15 @@ func Count[N ~int | ~int64](n N, thing string) string {
 		return "1 " + thing
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + Plural(thing)
+}
+
+// Times says how much of a thing there is beside as much: "1.2 times as much", or "as much" where
+// the ratio is 1 to three digits.
+func Times(ratio float64) string {
+	if of := fmt.Sprintf("%.3g", ratio); of != "1" {
+		return of + " times as much"
+	}
+	return "as much"
 }
 
 // List joins a list as in a sentence: "a", "a and b", "a, b and c".

@@ -28,3 +28,11 @@ func TestGrouped(t *testing.T) {
 		}
 	}
 }
+
+func TestTimes(t *testing.T) {
+	for ratio, want := range map[float64]string{1.0004: "as much", 1: "as much", 1.006: "1.01 times as much", 0.5154: "0.515 times as much"} {
+		if got := Times(ratio); got != want {
+			t.Errorf("Times(%g) = %q, want %q", ratio, got, want)
+		}
+	}
+}
