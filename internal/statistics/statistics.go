@@ -15,6 +15,7 @@ package statistics
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -220,8 +221,15 @@ const releaseFormat = "minsep-statistics/1"
 
 // file is the file of a release.
 type file struct {
-	Format string `json:"format"`
+	Format string          `json:"format"`
+	SHA256 manifest.Digest `json:"sha256"` // of the release as compact JSON
 	privacy.Release
+}
+
+// sealed is the file of a release.
+func sealed(r privacy.Release) (file, error) {
+	b, err := json.Marshal(r)
+	return file{releaseFormat, sha256.Sum256(b), r}, err
 }
 
 // path returns the name of the file of a release.
@@ -245,9 +253,13 @@ func (a *Aggregates) Release(ctx context.Context, run, examples string) (r priva
 		if release.Results, err = a.results(); err != nil {
 			return err
 		}
+		f, err := sealed(release)
+		if err != nil {
+			return err
+		}
 		to := json.NewEncoder(w)
 		to.SetIndent("", "  ")
-		return to.Encode(file{releaseFormat, release})
+		return to.Encode(f)
 	})
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return r, err
@@ -279,8 +291,12 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 	if err == nil {
 		err = f.Validate()
 	}
-	if err == nil && (f.MaxExamplesPerOwner < 1 || f.Name != name || len(f.Results) != len(f.Statistics.Statistics)) {
-		err = errors.New("is not as it was written")
+	if err == nil {
+		var written file
+		written, err = sealed(f.Release)
+		if f.SHA256 != written.SHA256 || f.MaxExamplesPerOwner < 1 || f.Name != name || len(f.Results) != len(f.Statistics.Statistics) {
+			err = errors.New("is not as it was written")
+		}
 	}
 	if err != nil {
 		return privacy.Release{}, fmt.Errorf("%s: %w: %w", path(run, name), manifest.ErrInvalid, err)

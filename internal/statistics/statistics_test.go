@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -203,6 +204,29 @@ func TestCut(t *testing.T) {
 		must.Do(t, os.WriteFile(path(run, ask.Name), b[:n], 0o644))
 		must.Fail(t, "all, cut", "has no end")(All(t.Context(), run))
 		must.Fail(t, "a cut release", "has no end")(again.Release(t.Context(), run, table))
+	}
+}
+
+// TestEdited: a release in which any digit was changed is refused.
+func TestEdited(t *testing.T) {
+	run := t.TempDir()
+	must.Get(aggregates(t).Release(t.Context(), run, table))(t)
+	b := must.Get(os.ReadFile(path(run, ask.Name)))(t)
+	edited := 0
+	for i, c := range b {
+		if c < '1' || c > '9' || bytes.HasSuffix(b[:i], []byte("minsep-statistics/")) {
+			continue
+		}
+		other := slices.Clone(b)
+		other[i] = '1' + (c-'0')%9
+		must.Do(t, os.WriteFile(path(run, ask.Name), other, 0o644))
+		if r, err := Read(t.Context(), run, ask.Name); err == nil {
+			t.Errorf("byte %d: %+v", i, r)
+		}
+		edited++
+	}
+	if edited < 80 { // the digest alone has about 36
+		t.Errorf("%d digits were edited", edited)
 	}
 }
 
