@@ -113,7 +113,7 @@ func TestMoreData(t *testing.T) {
 	number(rows)
 	out := &Result{Request: Request{Objective: RMSE, Populations: []Population{{MaxPerOwner: 1, Examples: 100, Given: 1000}}}, Rows: rows}
 	out.explain()
-	if why := strings.Join(out.Why, "\n"); !strings.Contains(out.MoreData, "The first keeps 10 % of the examples, row 2 keeps 40 %") || !strings.Contains(why, "has the least") {
+	if why := strings.Join(out.Why, "\n"); !strings.Contains(out.MoreData, "The first keeps about 10 % of the examples, row 2 keeps about 40 %") || !strings.Contains(why, "has the least") {
 		t.Errorf("%q, %s", out.MoreData, why)
 	}
 }
