@@ -17,6 +17,6 @@ func TestPipesAreRefused(t *testing.T) {
 		t.Skipf("no pipes: %v", err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "g.csv"), filepath.Join(dir, "*"), "/dev/null", "/dev/zero"} {
-		refuses(t, filepath.Base(path), path, graphio.Options{Format: graphio.CSV}, "not a regular file: copy it into one, or give -")
+		refuses(t, filepath.Base(path), path, graphio.Options{Format: graphio.CSV}, "not a regular file: a graph is read more than once: copy it into one")
 	}
 }
