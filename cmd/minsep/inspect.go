@@ -33,7 +33,7 @@ func inspectCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:        "inspect DIR",
 		SuggestFor: []string{"check", "validate", "verify"},
-		Short:      "Read a run directory again and check everything in it",
+		Short:      "Read a run directory again and check all that its claim rests on",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, the batch sizes and the number of participations against
 their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it.
