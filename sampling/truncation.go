@@ -30,14 +30,10 @@ func (t Truncation) Validate() error {
 	return c.Err()
 }
 
-// Cut returns the batch of a step cut to MaxBatchSize, in place. rows must ascend; equal rows are
-// copies of one example. Each entry has a random priority: for copy j of a row, word j of words, which
-// must be fresh for every row and step. The entries with the smallest priorities stay, and rows keep
-// their order. Cut does not pad.
-func Cut[R int32 | int64](t Truncation, rows []R, words func(row int64) Words) []R {
-	if len(rows) <= t.MaxBatchSize {
-		return rows
-	}
+// Priorities returns the random priority of each entry of a batch, by which [Truncation] chooses: of
+// copy j of a row, word j of words, which must be fresh for every row and step. rows must ascend; equal
+// rows are copies of one example.
+func Priorities[R int32 | int64](rows []R, words func(row int64) Words) []uint64 {
 	priority := make([]uint64, len(rows))
 	var of Words
 	for i, r := range rows {
@@ -46,6 +42,16 @@ func Cut[R int32 | int64](t Truncation, rows []R, words func(row int64) Words) [
 		}
 		priority[i] = of.Uint64()
 	}
+	return priority
+}
+
+// Cut returns the batch of a step cut to MaxBatchSize, in place: the entries with the smallest
+// [Priorities] stay, and rows keep their order. Cut does not pad.
+func Cut[R int32 | int64](t Truncation, rows []R, words func(row int64) Words) []R {
+	if len(rows) <= t.MaxBatchSize {
+		return rows
+	}
+	priority := Priorities(rows, words)
 	sorted := slices.Clone(priority)
 	slices.Sort(sorted)
 	last := sorted[t.MaxBatchSize-1]

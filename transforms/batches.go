@@ -37,6 +37,7 @@ type Sampling struct {
 	RowsOnly bool   // leave the ids out of batches
 	PartSize int    // examples of a [Batch], of whole owners with owners as the unit; 0 means 65,536
 	Shards   int    // of steps, each assembled in the memory of one worker; 0 for about 4 million examples in each
+	Blocks   int    // of the rows of each shard, for steps that are too large for one worker; 0 for about 8 million examples of a step in each, if the batch size or the examples are known before the pipeline runs, else 1
 	Buckets  int    // of owners, where they matter; 0 for as many as the size calls for
 	Workers  int    // goroutines of a bundle; 0 for one a processor: give 1 if the runner has a bundle for each processor
 	TempDir  string // of temporary files on each worker; empty for the system's
@@ -66,12 +67,14 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	k := param.Checker{}
 	k.AtLeast("part size", c.PartSize, 0)
 	k.AtLeast("shards", c.Shards, 0)
+	k.AtLeast("blocks", c.Blocks, 0)
 	k.AtLeast("buckets", c.Buckets, 0)
 	k.AtLeast("workers", c.Workers, 0)
 	r := formation.Request{
 		Params: c.Params,
 		Settings: formation.Settings{
 			Shards:  c.Shards,
+			Blocks:  c.Blocks,
 			Names:   !c.RowsOnly,
 			Key:     keyref.Ref{KeyURI: t.keyFile, RunID: t.id},
 			Buckets: c.Buckets,
@@ -98,8 +101,8 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 		if err != nil {
 			return Batches{}, err
 		}
-		b.spec = resolved.Config.Spec
-		b.drawn = formation.Range(s, c.Params, side, e.numbered)
+		b.spec, r.Blocks = resolved.Config.Spec, resolved.Config.Blocks
+		b.drawn = formation.Range(s, r, side, e.numbered)
 		return b, t.claim("sampling")
 	}
 	if e.table != nil { // what is known already is refused before the pipeline runs
@@ -107,24 +110,26 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 		if err != nil {
 			return Batches{}, err
 		}
-		b.spec = resolved.Config.Spec
+		b.spec, r.Blocks = resolved.Config.Spec, resolved.Config.Blocks
+	} else if c.Blocks == 0 {
+		r.Blocks = manifest.BatchBlocks(c.BatchSize * float64(max(1, c.ExamplesPerOwner)))
 	}
 	rows, err := e.rows(s, c.Kind().Owners != sampling.OwnersIgnored || c.Sample == sampling.SampleOwners)
 	if err != nil {
 		return Batches{}, err
 	}
-	b.drawn = formation.Table(s, c.Params, formation.Resolve(s, r, e.Summary), rows)
+	b.drawn = formation.Table(s, r, formation.Resolve(s, r, e.Summary), rows)
 	return b, t.claim("sampling")
 }
 
 // Elements are the batches as PCollection<Batch[K]>, K the type of the examples' ids. Padding is left
-// out. Equal (Step, Part) are equal parts, whatever the runner and the number of shards.
+// out. Equal (Step, Part) are equal parts, whatever the runner and the number of shards. A part ends
+// where a block of rows does.
 func (b Batches) Elements(s beam.Scope) (beam.PCollection, error) {
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
 	}
-	return beam.ParDo(s.Scope("minsep.Elements"), assemblers[b.examples.key](b.sampling.PartSize), b.drawn.Grouped,
-		beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: b.drawn.Checked}), nil
+	return b.drawn.Each(s.Scope("minsep.Elements"), assemblers[b.examples.key](b.sampling.PartSize)), nil
 }
 
 func (b Batches) check() error {
@@ -187,22 +192,21 @@ func registerBatch[K ID]() {
 
 func init() { beam.RegisterDoFn(reflect.TypeFor[publishBatchesFn]()) }
 
-// assembleFn makes elements of the batches of a shard of steps, once the rows are known to be
-// complete.
+// assembleFn makes elements of the batches of a cell, once the rows are known to be complete.
 type assembleFn[K ID] struct{ PartSize int }
 
 func (f *assembleFn[K]) ProcessElement(
 	ctx context.Context,
-	shard uint32,
-	chunks, resolved, _ func(*[]byte) bool,
+	cell uint32,
+	chunks, resolved, sizes func(*[]byte) bool,
 	emit func(Batch[K]),
 ) error {
 	r, err := formation.ReadResolved(resolved)
 	if err != nil {
 		return err
 	}
-	var all []K // of the shard: texts of all its batches share memory
-	return formation.Assemble(ctx, r.Config, shard, chunks, f.PartSize, func(p *formation.Part) error {
+	var all []K // of the cell: texts of all its batches share memory
+	return formation.Assemble(ctx, r.Config, cell, chunks, sizes, f.PartSize, func(p *formation.Part) error {
 		b := Batch[K]{Step: p.Step, Part: p.Part, Parts: p.Parts, Rows: slices.Clone(p.Rows), Ends: p.Ends}
 		switch {
 		case len(p.Rows) == 0 || !r.Config.Names:

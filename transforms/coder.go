@@ -9,6 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/transforms/formation"
 )
 
 // Functions of a generic type share one name, by which Beam looks them up, so each type of ids has
@@ -30,23 +31,13 @@ func decodeUint64(b []byte) (Batch[uint64], error) { return decodeBatch[uint64](
 func decodeString(b []byte) (Batch[string], error) { return decodeBatch[string](b) }
 func decodeBytes(b []byte) (Batch[[]byte], error)  { return decodeBatch[[]byte](b) }
 
-// encodeBatch encodes step, part, parts and the number of rows and of ends as varints, the
-// differences of rows and of ends as signed ones, and the column of ids.
+// encodeBatch encodes step, part and parts as varints, rows and ends, and the column of ids.
 func encodeBatch[K ID](v Batch[K]) ([]byte, error) {
 	var b []byte
-	for _, n := range []int{v.Step, v.Part, v.Parts, len(v.Rows), len(v.Ends)} {
+	for _, n := range []int{v.Step, v.Part, v.Parts} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	last := int64(0)
-	for _, row := range v.Rows {
-		b = binary.AppendVarint(b, row-last)
-		last = row
-	}
-	last = 0
-	for _, end := range v.Ends {
-		b = binary.AppendVarint(b, int64(end)-last)
-		last = int64(end)
-	}
+	b = formation.AppendInts(formation.AppendInts(b, v.Rows), v.Ends)
 	var ids ownergraph.IDs
 	typ, _ := columnType(reflect.TypeFor[K]())
 	ids.Reset(typ)
@@ -62,19 +53,17 @@ func encodeBatch[K ID](v Batch[K]) ([]byte, error) {
 var errBatch = errors.New("malformed batch")
 
 func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
-	var head [5]uint64
-	for i := range head {
-		n, k := binary.Uvarint(b)
+	for _, n := range []*int{&v.Step, &v.Part, &v.Parts} {
+		x, k := binary.Uvarint(b)
 		if k <= 0 {
 			return v, errBatch
 		}
-		head[i], b = n, b[k:]
+		*n, b = int(x), b[k:]
 	}
-	v.Step, v.Part, v.Parts = int(head[0]), int(head[1]), int(head[2])
-	if v.Rows, b, err = decodeAscending[int64](b, head[3]); err != nil {
+	if v.Rows, b, err = formation.DecodeInts[int64](b); err != nil {
 		return v, err
 	}
-	if v.Ends, b, err = decodeAscending[int](b, head[4]); err != nil {
+	if v.Ends, b, err = formation.DecodeInts[int](b); err != nil {
 		return v, err
 	}
 	var ids ownergraph.IDs
@@ -85,25 +74,4 @@ func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
 		v.IDs = appendIDs(make([]K, 0, n), &ids, n)
 	}
 	return v, nil
-}
-
-// decodeAscending decodes n differences, and returns the rest of b.
-func decodeAscending[T int | int64](b []byte, n uint64) (list []T, rest []byte, err error) {
-	if n > uint64(len(b)) {
-		return nil, nil, errBatch
-	}
-	if n == 0 {
-		return nil, b, nil
-	}
-	list = make([]T, n)
-	last := int64(0)
-	for i := range list {
-		d, k := binary.Varint(b)
-		if k <= 0 {
-			return nil, nil, errBatch
-		}
-		last, b = last+d, b[k:]
-		list[i] = T(last)
-	}
-	return list, b, nil
 }

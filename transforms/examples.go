@@ -246,7 +246,7 @@ func ReadTable(ctx context.Context, s beam.Scope, t *Training, folder string) (E
 func (e Examples) rows(s beam.Scope, owners bool) (beam.PCollection, error) {
 	switch {
 	case e.parts.IsValid():
-		return beam.ParDo(s, &recordsFn{}, e.parts), nil
+		return beam.ParDo(s, &recordsFn{}, beam.Reshuffle(s, e.parts)), nil // one worker bounds, and several draw
 	case e.table != nil:
 		return manifestio.ReadBounded(s, e.table, owners)
 	}

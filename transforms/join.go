@@ -42,12 +42,13 @@ const joinBuckets = 256
 // Join brings the batches and your own records of the examples together: records is a
 // PCollection<KV<K, R>> with K the type of the examples' ids, one record for each example that takes
 // part, and the result a PCollection<KV<Slot, R>>. One worker emits the entries of a shard of steps,
-// step after step and entry after entry, so that a DoFn that follows directly can write them in that
-// order; others find the order in the slots. A step in which nobody takes part has no entries.
+// or of a block of its rows, step after step and entry after entry, so that a DoFn that follows directly
+// can write them in that order; others find the order in the slots. A step in which nobody takes part
+// has no entries.
 //
 // An example without a record, or with two, fails the pipeline without being named. A record passes
 // the shuffle once for each of its entries, and is sorted through temporary files if memory does not
-// hold a shard.
+// hold those of a worker.
 func (b Batches) Join(s beam.Scope, records beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("minsep.Join")
 	if err := b.check(); err != nil {
@@ -70,13 +71,7 @@ func (b Batches) Join(s beam.Scope, records beam.PCollection) (beam.PCollection,
 		)
 	}
 	of := beam.EncodedType{T: r}
-	slots := beam.ParDo(
-		s,
-		&slotsFn{},
-		b.drawn.Grouped,
-		beam.SideInput{Input: b.drawn.Resolved},
-		beam.SideInput{Input: b.drawn.Checked},
-	)
+	slots := b.drawn.Each(s, &slotsFn{})
 	encoded := beam.ParDo(s, &recordFn{Record: of}, records)
 	joined := beam.ParDo(
 		s,
@@ -93,7 +88,7 @@ func (b Batches) Join(s beam.Scope, records beam.PCollection) (beam.PCollection,
 
 // A record of the first shuffle is an example's id, its length before it; then recordMark and the
 // user's record, or slotMark and a slot. So the record of an id sorts before its slots. A record of
-// the second shuffle, by shard, is a slot and the user's record.
+// the second shuffle, by cell, is a slot and the user's record.
 const (
 	recordMark = 0
 	slotMark   = 1
@@ -115,16 +110,16 @@ func joinBucket(key []byte) uint32 {
 	return uint32(h.Sum64() % joinBuckets)
 }
 
-// slotBytes is the length of an encoded slot: shard, step, index and size of 4 bytes, row of 8.
+// slotBytes is the length of an encoded slot: cell, step, index and size of 4 bytes, row of 8.
 const slotBytes = 24
 
-// slotsFn emits the slots of a shard of steps by bucket of the id.
+// slotsFn emits the slots of a cell by bucket of the id.
 type slotsFn struct{}
 
 func (*slotsFn) ProcessElement(
 	ctx context.Context,
-	shard uint32,
-	chunks, resolved, _ func(*[]byte) bool,
+	cell uint32,
+	chunks, resolved, sizes func(*[]byte) bool,
 	emit func(uint32, []byte),
 ) error {
 	r, err := formation.ReadResolved(resolved)
@@ -133,7 +128,7 @@ func (*slotsFn) ProcessElement(
 	}
 	packer := packed.NewPacker(joinBuckets)
 	var record []byte
-	err = formation.Assemble(ctx, r.Config, shard, chunks, math.MaxInt32, func(p *formation.Part) error {
+	err = formation.Assemble(ctx, r.Config, cell, chunks, sizes, math.MaxInt32, func(p *formation.Part) error {
 		for i, row := range p.Rows {
 			if p.IDs == nil {
 				record = binary.BigEndian.AppendUint64(append(record[:0], 8), uint64(row))
@@ -142,7 +137,7 @@ func (*slotsFn) ProcessElement(
 			}
 			to := joinBucket(record)
 			record = append(record, slotMark)
-			for _, n := range []int{int(shard), p.Step, i, len(p.Rows)} {
+			for _, n := range []int{int(cell), p.Step, p.Before + i, p.Size} {
 				record = binary.BigEndian.AppendUint32(record, uint32(n))
 			}
 			packer.Add(to, binary.BigEndian.AppendUint64(record, uint64(row)), emit)
@@ -193,7 +188,7 @@ func (f *recordFn) ProcessElement(id beam.T, record beam.U, emit func(uint32, []
 
 func (f *recordFn) FinishBundle(emit func(uint32, []byte)) error { return f.packer.Flush(emit) }
 
-// joinFn gives each slot of a bucket the record of its id, and sends both to the shard.
+// joinFn gives each slot of a bucket the record of its id, and sends both to the cell.
 type joinFn struct{ TempDir string }
 
 func (f *joinFn) ProcessElement(
@@ -218,8 +213,8 @@ func (f *joinFn) ProcessElement(
 				"input: an example that takes part has no record: records must have one for each example",
 			)
 		}
-		shard := binary.BigEndian.Uint32(payload)
-		emit(shard, packed.Chunk(payload[4:], record))
+		cell := binary.BigEndian.Uint32(payload)
+		emit(cell, packed.Chunk(payload[4:], record))
 		return ctx.Err()
 	})
 }
@@ -229,7 +224,7 @@ func eachSorted(dir string, chunks func(*[]byte) bool, f func(record []byte) err
 	return packed.Sort(dir, chunks, func(s *packed.Sorter) error { return s.Each(f) })
 }
 
-// orderFn emits the entries of a shard in the order of their slots.
+// orderFn emits the entries of a cell in the order of their slots.
 type orderFn struct {
 	Record  beam.EncodedType
 	TempDir string
@@ -246,7 +241,7 @@ func (f *orderFn) ProcessElement(
 	emit func(Slot, beam.T),
 ) error {
 	return eachSorted(f.TempDir, chunks, func(b []byte) error {
-		const head = slotBytes - 4 // the shard is known
+		const head = slotBytes - 4 // the cell is known
 		if len(b) < head {
 			return errors.New("malformed entry of a batch")
 		}

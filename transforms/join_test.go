@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -57,33 +58,39 @@ func TestJoin(t *testing.T) {
 		runner string
 		params sampling.Params
 		shards int
-	}{{"direct", scheme, 1}, {"prism", scheme, 3}, {"direct", owners, 2}} {
+		blocks int
+	}{{"direct", scheme, 1, 1}, {"prism", scheme, 3, 1}, {"direct", owners, 2, 1}, {"direct", owners, 2, 3}, {"prism", scheme, 3, 2}} {
 		taken.parts, taken.rows, entries.list = nil, map[string]Row[int64]{}, nil
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, newTraining(t), limits)
 		beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
-		b := must.Get(SampleBatches(s, Sampling{Params: c.params, Shards: c.shards}, e))(t)
+		b := must.Get(SampleBatches(s, Sampling{Params: c.params, Shards: c.shards, Blocks: c.blocks}, e))(t)
 		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		records := beam.ParDo(s, recordOf, beam.CreateList(s, numbers(people)))
 		beam.ParDo0(s, takeEntry, must.Get(b.Join(s, records))(t))
 		must.Get(beam.Run(t.Context(), c.runner, p))(t)
 		steps := together(t, taken.parts, 0)
 		var want []entry
+		index := 0
 		for _, part := range taken.parts {
+			if part.Part == 0 {
+				index = 0
+			}
 			for i, id := range part.IDs {
 				var number int
 				fmt.Sscanf(id, "SECRET-%d", &number)
-				want = append(want, entry{Slot{part.Step, i, len(steps[part.Step]), part.Rows[i]}, picture{id, make([]byte, number%50)}})
+				want = append(want, entry{Slot{part.Step, index, len(steps[part.Step]), part.Rows[i]}, picture{id, make([]byte, number%50)}})
+				index++
 			}
 		}
 		got := slices.Clone(entries.list)
-		for i := 1; i < len(got); i++ { // shards come in any order, and their entries in that of the steps
+		for i := 1; i < len(got); i++ { // cells come in any order, and their entries in that of the steps
 			a, b := got[i-1].Slot, got[i].Slot
-			if a.Step == b.Step && b.Index != a.Index+1 || a.Step != b.Step && b.Index != 0 {
+			if a.Step == b.Step && b.Index != a.Index+1 && c.blocks == 1 || a.Step != b.Step && b.Index != 0 && c.blocks == 1 {
 				t.Fatalf("%s: entry %+v follows %+v", c.runner, b, a)
 			}
 		}
-		slices.SortStableFunc(got, func(a, b entry) int { return a.Step - b.Step })
+		slices.SortFunc(got, func(a, b entry) int { return cmp.Or(a.Step-b.Step, a.Index-b.Index) })
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(got) == 0 {
 			t.Errorf("%s: %d entries, want %d", c.runner, len(got), len(want))
 		}

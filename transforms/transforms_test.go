@@ -118,7 +118,8 @@ func TestElementsAreTheFiles(t *testing.T) {
 	for _, c := range []struct {
 		runner       string
 		part, shards int
-	}{{"direct", 0, 1}, {"prism", 7, 1}, {"direct", 100, 1}, {"prism", 33, 5}} {
+		blocks       int // each of them one worker's, so that a step has a part of each at least
+	}{{"direct", 0, 1, 1}, {"prism", 7, 1, 0}, {"direct", 100, 1, 4}, {"prism", 33, 5, 3}} {
 		training := again(first)
 		training.dir = t.TempDir()
 		must.Get(openRun(training))(t)
@@ -127,7 +128,7 @@ func TestElementsAreTheFiles(t *testing.T) {
 		e := examples(t, s, training, limits)
 		must.Do(t, e.Write(t.Context(), s))
 		beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
-		b := must.Get(SampleBatches(s, Sampling{Params: scheme, PartSize: c.part, Shards: c.shards, Workers: 1}, e))(t)
+		b := must.Get(SampleBatches(s, Sampling{Params: scheme, PartSize: c.part, Shards: c.shards, Blocks: c.blocks, Workers: 1}, e))(t)
 		beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 		must.Get(b.Write(t.Context(), s))(t)
 		must.Get(beam.Run(t.Context(), c.runner, p))(t)
@@ -143,6 +144,9 @@ func TestElementsAreTheFiles(t *testing.T) {
 			files = batches.Index.Files
 		} else if c.shards == 1 && !slices.Equal(files, batches.Index.Files) {
 			t.Errorf("%v: other files", c)
+		}
+		if least := slices.MinFunc(taken.parts, func(a, b Batch[string]) int { return a.Parts - b.Parts }); least.Parts < c.blocks {
+			t.Errorf("%v: step %d has %d parts", c, least.Step, least.Parts)
 		}
 		if got := together(t, taken.parts, c.part); fmt.Sprint(got) != fmt.Sprint(rowsOf(t, batches)) || len(slices.Concat(got...)) == 0 {
 			t.Errorf("%v: the elements differ from the files", c)
@@ -206,7 +210,7 @@ func TestOwnersAndPools(t *testing.T) {
 			p, s := beam.NewPipelineWithRoot()
 			e := examples(t, s, training, c.limits)
 			beam.ParDo0(s, takeRow, must.Get(e.Rows(s))(t))
-			b := must.Get(SampleBatches(s, Sampling{Params: c.params, PartSize: 16}, e))(t)
+			b := must.Get(SampleBatches(s, Sampling{Params: c.params, PartSize: 16, Blocks: 3}, e))(t)
 			beam.ParDo0(s, take, must.Get(b.Elements(s))(t))
 			must.Get(b.Write(t.Context(), s))(t)
 			must.Get(beam.Run(t.Context(), "prism", p))(t)

@@ -39,25 +39,26 @@ func recordOf(example int64, row transforms.Row[string], emit func(int64, string
 	emit(example, fmt.Sprint("record of ", row.Number))
 }
 
-// pipelines are the limits and the scheme of each pipeline.
+// pipelines are the limits and the scheme of each pipeline, and the blocks of rows of a step.
 var pipelines = map[string]struct {
 	limits transforms.Limits
 	scheme sampling.Params
+	blocks int
 }{
 	"b-min-sep": {transforms.Limits{MaxExamplesPerOwner: 2},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20}},
+		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20}, 1},
 	"files": {transforms.Limits{MaxExamplesPerOwner: 2, EdgesInMemory: 100},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, MaxBatchSize: 22, Pad: true}},
+		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, MaxBatchSize: 22, Pad: true}, 3},
 	"copies": {transforms.Limits{MaxExamplesPerOwner: 3, Duplicates: true, MaxNeighborhood: 20, Random: true},
-		sampling.Params{Scheme: "poisson", Steps: 40, BatchSize: 20}},
+		sampling.Params{Scheme: "poisson", Steps: 40, BatchSize: 20}, 2},
 	"rotation": {transforms.Limits{MaxExamplesPerOwner: 1, Pools: 3},
-		sampling.Params{Scheme: "rotation", Steps: 40, EpochSteps: 10}},
+		sampling.Params{Scheme: "rotation", Steps: 40, EpochSteps: 10}, 1},
 	"multi-owner": {transforms.Limits{MaxExamplesPerOwner: 3},
-		sampling.Params{Scheme: "multi-owner", Steps: 40, MinSep: 4, BatchSize: 20}},
+		sampling.Params{Scheme: "multi-owner", Steps: 40, MinSep: 4, BatchSize: 20}, 3},
 	"fixed": {transforms.Limits{MaxExamplesPerOwner: 2},
-		sampling.Params{Scheme: "fixed", Steps: 40, MinSep: 4, BatchSize: 20}},
+		sampling.Params{Scheme: "fixed", Steps: 40, MinSep: 4, BatchSize: 20}, 1},
 	"owners": {transforms.Limits{MaxExamplesPerOwner: 2},
-		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, Sample: sampling.SampleOwners, ExamplesPerOwner: 2}},
+		sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 20, Sample: sampling.SampleOwners, ExamplesPerOwner: 2}, 3},
 }
 
 // everything uses all transforms on the examples of a small graph.
@@ -68,7 +69,7 @@ func everything(ctx context.Context, name string, training *transforms.Training)
 	examples := must(transforms.BoundContributions(s, training, of.limits, pairs))
 	must(0, examples.Write(ctx, s))
 	rows := must(examples.Rows(s))
-	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: of.scheme, PartSize: 7, Shards: 3}, examples))
+	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: of.scheme, PartSize: 7, Shards: 3, Blocks: of.blocks}, examples))
 	must(batches.Elements(s))
 	must(batches.Write(ctx, s))
 	if name != "owners" {

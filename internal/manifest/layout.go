@@ -64,3 +64,7 @@ const shardParticipations = 4 << 20
 func BatchShards(participations float64, steps int) int {
 	return max(1, min(steps, int(participations/shardParticipations)+1))
 }
+
+// BatchBlocks returns a good number of blocks of rows for an expected number of participations in a
+// step: each has at least eight million of them.
+func BatchBlocks(perStep float64) int { return max(1, int(perStep/(2*shardParticipations))) }

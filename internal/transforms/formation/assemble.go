@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
@@ -44,7 +45,7 @@ func (a *assembly[R]) add(b []byte) error {
 }
 
 // lists are lists of rows, one a step: list t is rows[starts[t]:starts[t+1]].
-type lists[R int32 | int64] struct {
+type lists[R int | int32 | int64] struct {
 	starts []int64
 	rows   []R
 }
@@ -115,10 +116,34 @@ func (a *assembly[R]) batches() (lists[R], error) {
 type truncator struct {
 	sampling.Truncation
 	*stepWords
+	first  int                                 // step of sizes[0]
+	sizes  []size                              // of a cell, to the units of which batches are cut; nil for the maximum size
+	excess func(step int, priorities []uint64) // takes the place of cutting; nil to cut
+}
+
+// truncator returns nil if batches are not truncated.
+func (c Config) truncator(ctx context.Context) (*truncator, error) {
+	if c.Spec.Truncation == nil {
+		return nil, nil
+	}
+	key, err := c.key(ctx, truncatePurpose)
+	return &truncator{Truncation: *c.Spec.Truncation, stepWords: newStepWords(key)}, err
 }
 
 func cut[R int32 | int64](t *truncator, step int, rows []R) []R {
-	return sampling.Cut(t.Truncation, rows, func(row int64) sampling.Words { return t.at(row, step) })
+	words := func(row int64) sampling.Words { return t.at(row, step) }
+	if t.excess != nil {
+		t.excess(step, sampling.Priorities(rows, words))
+		return rows
+	}
+	to := t.Truncation
+	if t.sizes != nil {
+		to.MaxBatchSize = t.sizes[step-t.first].Units
+		if to.MaxBatchSize == 0 { // which is none of its own
+			return rows[:0]
+		}
+	}
+	return sampling.Cut(to, rows, words)
 }
 
 // stepWords gives the words of rows at steps.
@@ -155,39 +180,46 @@ func remove[R int32 | int64](rows, out []R) []R {
 	return kept
 }
 
-// batches are the batches of a shard of steps: batch t is rows[starts[t]:starts[t+1]], ascending, or
-// by owner where owners take part.
+// batches are the batches of a cell: batch t is rows[starts[t]:starts[t+1]], ascending, or by owner where
+// owners take part.
 type batches[R int32 | int64] struct {
 	lists[R]
 	first int        // step of batch 0
-	ends  []int64    // in rows, of each owner's; nil unless owners take part
+	ends  lists[int] // in a batch, of each owner's rows; without lists unless owners take part
 	names *nameIndex // nil if ids are row numbers, or were not carried
 }
 
-// assemble makes the batches of a shard from its chunks. With pad, batches by owner have the padding
-// that the scheme asks for; other batches never have.
+// assembled are batches of rows of either type.
+type assembled interface {
+	sizes() []size
+	each(c Config, block int, among [][]size, per int, use func(*Part) error) error
+}
+
+// assemble makes the batches of a cell from its chunks. Rows of 4 bytes halve its memory.
+func (c Config) assemble(ctx context.Context, cell uint32, chunks side, t *truncator) (assembled, error) {
+	if manifest.RowType(c.Examples) == manifest.DInt32 {
+		return assemble[int32](ctx, c, cell, chunks, t)
+	}
+	return assemble[int64](ctx, c, cell, chunks, t)
+}
+
 func assemble[R int32 | int64](
 	ctx context.Context,
 	c Config,
-	shard int,
-	chunks func(*[]byte) bool,
-	pad bool,
-) (b batches[R], err error) {
-	shards := c.shards()
-	b.first = int(shards.start[shard])
-	a := &assembly[R]{first: b.first, steps: int(shards.start[shard+1]) - b.first, ids: c.IDs.Type}
-	if t := c.Spec.Truncation; t != nil {
-		key, err := c.key(ctx, truncatePurpose)
-		if err != nil {
-			return b, err
-		}
-		a.truncator = &truncator{*t, newStepWords(key)}
-	}
+	cell uint32,
+	chunks side,
+	t *truncator,
+) (b *batches[R], err error) {
+	start := c.shards().start[int(cell)/c.Blocks:]
+	b = &batches[R]{first: int(start[0])}
+	a := &assembly[R]{first: b.first, steps: int(start[1]) - b.first, truncator: t, ids: c.IDs.Type}
 	g := &groups[R]{steps: a.steps}
 	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
-		if len(chunk) > 0 && kind(chunk[0]) == grouped && c.Spec.Owners != nil {
+		switch {
+		case len(chunk) > 0 && kind(chunk[0]) == grouped && c.Spec.Owners != nil:
 			err = g.add(chunk)
-		} else {
+		case len(chunk) > 0 && kind(chunk[0]) == named && !c.needsNames():
+		default:
 			err = a.add(chunk)
 		}
 		if err != nil {
@@ -195,7 +227,7 @@ func assemble[R int32 | int64](
 		}
 	}
 	if c.Spec.Owners != nil {
-		b.lists, b.ends = g.batches(b.first, a.truncator, c.Spec.Owners.ExamplesPerOwner, pad)
+		b.lists, b.ends = g.batches(b.first, t)
 	} else if b.lists, err = a.batches(); err != nil {
 		return b, err
 	}
@@ -209,71 +241,85 @@ func assemble[R int32 | int64](
 type Part struct {
 	Step        int
 	Part, Parts int // of the step, from 0
+	Before      int // entries of the step in the blocks before this one
+	Size        int // of the step, in entries
 	Rows        []int64
-	IDs         *ownergraph.IDs // of the shard, the same column for all of its parts; nil if ids are row numbers, or were not carried
+	IDs         *ownergraph.IDs // of the cell, the same column for all of its parts; nil if ids are row numbers, or were not carried
 	Places      []int32         // of each row's id in IDs
 	Ends        []int           // in Rows, of each owner's; nil unless owners take part
 }
 
-// Assemble makes the batches of a shard, without padding, and calls use for parts of them, step after
-// step: each of at most size rows, or of one owner. A step in which nobody takes part has one part
-// without rows. It holds the shard in memory.
+// Assemble makes the batches of a cell, without padding, and calls use for parts of them, step after
+// step: each of at most per rows, or of one owner. A step in which nobody takes part has one part
+// without rows. It holds the cell in memory. sizes are [Drawn.Sizes].
 func Assemble(
 	ctx context.Context,
 	c Config,
-	shard uint32,
-	chunks func(*[]byte) bool,
-	size int,
+	cell uint32,
+	chunks, sizes side,
+	per int,
 	use func(*Part) error,
 ) error {
-	b, err := assemble[int64](ctx, c, int(shard), chunks, false)
+	t, among, err := c.among(ctx, cell, sizes)
 	if err != nil {
 		return err
 	}
-	ends := b.ends
+	b, err := c.assemble(ctx, cell, chunks, t)
+	if err != nil {
+		return err
+	}
+	if among == nil {
+		among = [][]size{b.sizes()}
+	}
+	return b.each(c, int(cell)%c.Blocks, among, per, func(p *Part) error { return cmp.Or(use(p), ctx.Err()) })
+}
+
+// each calls use for the parts of a cell among the others of its shard.
+func (b *batches[R]) each(c Config, block int, among [][]size, per int, use func(*Part) error) error {
+	if o := c.Spec.Owners; o != nil {
+		per = max(1, per/o.ExamplesPerOwner) // owners of a part
+	}
 	p := &Part{}
 	if b.names != nil {
 		p.IDs = &b.names.ids
 	}
-	for t := range len(b.starts) - 1 {
-		start, end := b.starts[t], b.starts[t+1]
-		var owners []int64
-		for len(ends) > 0 && ends[0] <= end {
-			owners, ends = append(owners, ends[0]), ends[1:]
+	for t, own := range among[block] {
+		rows := b.at(t)
+		if own.Rows != len(rows) {
+			return errSizes
 		}
-		cuts := cutParts(start, end, owners, size)
-		for i, cut := range cuts {
-			p.Step, p.Part, p.Parts, p.Rows, p.Ends = b.first+t, i, len(cuts), b.rows[start:cut], nil
+		p.Step, p.Parts, p.Size = b.first+t, 0, 0
+		for i, of := range among {
+			if i == block {
+				p.Part, p.Before = p.Parts, p.Size
+			}
+			p.Parts += (of[t].Units + per - 1) / per
+			p.Size += of[t].Rows
+		}
+		nobody := p.Parts == 0 && block == 0
+		p.Parts = max(1, p.Parts)
+		for done := 0; done < own.Units || nobody; done += per {
+			n := min(per, own.Units-done)
+			if b.ends.starts != nil {
+				p.Ends = nil
+				start := len(b.at(t)) - len(rows)
+				for _, end := range b.ends.at(t)[done : done+n] {
+					p.Ends, n = append(p.Ends, end-start), end-start
+				}
+			}
+			p.Rows = p.Rows[:0]
+			for _, row := range rows[:n] {
+				p.Rows = append(p.Rows, int64(row))
+			}
 			if b.names != nil {
 				p.Places = b.names.appendPlaces(p.Places[:0], p.Rows)
 			}
-			for len(owners) > 0 && owners[0] <= cut {
-				p.Ends, owners = append(p.Ends, int(owners[0]-start)), owners[1:]
-			}
-			if err := cmp.Or(use(p), ctx.Err()); err != nil {
+			if err := use(p); err != nil {
 				return err
 			}
-			start = cut
+			p.Part++
+			rows, nobody = rows[n:], false
 		}
 	}
 	return nil
-}
-
-// cutParts returns where the parts of rows start to end are cut: after at most size rows, and with
-// owners after the last owner that fits, or after one that alone is larger.
-func cutParts(start, end int64, owners []int64, size int) (cuts []int64) {
-	for at := start; at < end || len(cuts) == 0; {
-		cut := min(end, at+int64(size))
-		if n := len(owners); n > 0 && cut < end {
-			i, exact := slices.BinarySearch(owners, cut)
-			if !exact && (i == 0 || owners[i-1] <= at) {
-				cut = owners[i]
-			} else if !exact {
-				cut = owners[i-1]
-			}
-		}
-		cuts = append(cuts, cut)
-		at = cut
-	}
-	return cuts
 }

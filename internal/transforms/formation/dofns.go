@@ -9,10 +9,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/internal/manifest"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
-	"minsep/internal/transforms/manifestio"
 	"minsep/internal/transforms/progress"
 	"minsep/sampling"
 )
@@ -27,6 +25,10 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[drawTableFn]())
 	beam.RegisterDoFn(reflect.TypeFor[excludeFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawOwnersFn]())
+	beam.RegisterDoFn(reflect.TypeFor[measureFn]())
+	beam.RegisterDoFn(reflect.TypeFor[excessFn]())
+	beam.RegisterDoFn(reflect.TypeFor[keepFn]())
+	beam.RegisterDoFn(reflect.TypeFor[piecesFn]())
 	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
 	beam.RegisterDoFn(reflect.TypeFor[checkFn]())
 	register.Emitter1[span]()
@@ -59,7 +61,7 @@ func (f *spanFn) ProcessElement(_ []byte, emit func(span)) {
 	}
 }
 
-// emptyFn emits an empty chunk for every shard, so that a shard in which nobody takes part has its
+// emptyFn emits an empty chunk for every cell, so that a shard in which nobody takes part has its
 // files too: its steps are steps of the training.
 type emptyFn struct{}
 
@@ -68,8 +70,8 @@ func (*emptyFn) ProcessElement(resolved []byte, emit emitChunk) error {
 	if err := json.Unmarshal(resolved, &r); err != nil {
 		return err
 	}
-	for s := range r.Config.Shards {
-		emit(uint32(s), []byte{byte(taken)})
+	for cell := range r.Config.Shards * r.Config.Blocks {
+		emit(uint32(cell), []byte{byte(taken)})
 	}
 	return nil
 }
@@ -254,49 +256,4 @@ func (*excludeFn) ProcessElement(
 	}
 	defer func() { err = cmp.Or(err, e.coins.Close()) }()
 	return packed.Sort(c.TempDir, coins, func(bucket *packed.Sorter) error { return e.exclude(bucket, emit) })
-}
-
-// writeFn writes the files of a shard of steps, once the rows are known to be complete.
-type writeFn struct{ Dir string }
-
-func (f *writeFn) ProcessElement(
-	ctx context.Context,
-	shard uint32,
-	chunks func(*[]byte) bool,
-	resolved, _ side,
-	emit func(string),
-) error {
-	r, err := ReadResolved(resolved)
-	if err != nil {
-		return err
-	}
-	var files []manifest.File
-	// Rows of 4 bytes halve the memory of a shard and the size of its files.
-	if manifest.RowType(r.Config.Examples) == manifest.DInt32 {
-		files, err = writeShard[int32](ctx, f, r.Config, int(shard), chunks)
-	} else {
-		files, err = writeShard[int64](ctx, f, r.Config, int(shard), chunks)
-	}
-	if err != nil {
-		return err
-	}
-	return manifestio.EmitFiles(files, emit)
-}
-
-func writeShard[R int32 | int64](
-	ctx context.Context,
-	f *writeFn,
-	c Config,
-	shard int,
-	chunks func(*[]byte) bool,
-) ([]manifest.File, error) {
-	b, err := assemble[R](ctx, c, shard, chunks, true)
-	if err != nil {
-		return nil, err
-	}
-	sink := manifestio.BatchSink[R]{Dir: f.Dir, Shard: shard, Shards: c.Shards, First: b.first}
-	if t := c.Spec.Truncation; t != nil && t.Pad {
-		sink.Pad = t.MaxBatchSize
-	}
-	return sink.Write(b.starts, b.rows, b.ends)
 }

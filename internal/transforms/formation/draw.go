@@ -21,6 +21,7 @@ type drawer struct {
 	config  *Config
 	rows    ownergraph.Rows
 	steps   []int32 // in which a copy of an example takes part
+	cells   []int32 // of its participations
 	rest    []byte  // of a record of an owner
 }
 
@@ -120,7 +121,7 @@ func (d *drawer) drawRows(b []byte) error {
 			}
 			d.pack(row)
 			if d.names != nil {
-				d.names.add(&d.rows.Examples, i, row, d.steps)
+				d.names.add(&d.rows.Examples, i, row, d.cells)
 			}
 			if d.owners != nil {
 				d.addCoins(i, row)
@@ -130,12 +131,15 @@ func (d *drawer) drawRows(b []byte) error {
 	return nil
 }
 
-// pack packs d.steps as events. Coins before the first step are left out: they only block later
-// ones.
+// pack packs d.steps as events, and sets d.cells. Coins before the first step are left out: they only
+// block later ones.
 func (d *drawer) pack(row int64) {
+	d.cells = d.cells[:0]
 	for _, t := range d.steps {
 		if t >= 0 {
-			d.events.add(row, t)
+			cell := d.events.cell(row, t)
+			d.events.addTo(cell, row, t)
+			d.cells = append(d.cells, cell)
 		}
 	}
 }

@@ -25,15 +25,19 @@ const (
 
 var errChunk = errors.New("malformed chunk of events")
 
-// shards divides the steps of a training run into shards of consecutive steps.
+// shards divides the steps of a training run into shards of consecutive steps, and each shard into
+// cells: blocks of consecutive rows. One worker assembles a cell.
 type shards struct {
 	steps, count int
+	blocks       int     // of a shard
+	blockRows    int64   // of a block
 	of           []int32 // by step: its shard
 	start        []int32 // by shard: its first step
 }
 
-func newShards(steps, count int) *shards {
-	s := &shards{steps: steps, count: count, of: make([]int32, steps), start: make([]int32, count+1)}
+func newShards(steps, count, blocks int, rows int64) *shards {
+	s := &shards{steps: steps, count: count, blocks: blocks, of: make([]int32, steps), start: make([]int32, count+1)}
+	s.blockRows = (rows + int64(blocks) - 1) / int64(blocks)
 	for i := range count {
 		s.start[i] = int32(manifest.ShardStart(steps, count, i))
 	}
@@ -44,6 +48,17 @@ func newShards(steps, count int) *shards {
 		}
 	}
 	return s
+}
+
+// cells is the number of cells.
+func (s *shards) cells() int { return s.count * s.blocks }
+
+// cell returns the cell of a row at a step.
+func (s *shards) cell(row int64, step int32) int32 {
+	if s.blocks == 1 {
+		return s.of[step]
+	}
+	return s.of[step]*int32(s.blocks) + int32(row/s.blockRows)
 }
 
 // chunk is an element of a shuffle: bytes and their bucket.
@@ -58,7 +73,7 @@ func emitAll(chunks []chunk, emit emitChunk) {
 	}
 }
 
-// eventPacker gathers events of one kind into one chunk for each shard. flush reuses its buffers.
+// eventPacker gathers events of one kind into one chunk for each cell. flush reuses its buffers.
 type eventPacker struct {
 	*shards
 	kind    kind
@@ -67,27 +82,29 @@ type eventPacker struct {
 }
 
 func newEventPacker(s *shards, k kind) *eventPacker {
-	return &eventPacker{shards: s, kind: k, buffers: make([][]byte, s.count), last: make([]int64, s.count)}
+	return &eventPacker{shards: s, kind: k, buffers: make([][]byte, s.cells()), last: make([]int64, s.cells())}
 }
 
-func (p *eventPacker) add(row int64, step int32) {
-	shard := p.of[step]
-	b := p.buffers[shard]
+// add adds an event to the cell of its row.
+func (p *eventPacker) add(row int64, step int32) { p.addTo(p.cell(row, step), row, step) }
+
+func (p *eventPacker) addTo(cell int32, row int64, step int32) {
+	b := p.buffers[cell]
 	if len(b) == 0 {
 		b = append(b, byte(p.kind))
-		p.last[shard] = 0
+		p.last[cell] = 0
 	}
-	b = binary.AppendVarint(b, row-p.last[shard])
-	p.buffers[shard] = binary.AppendUvarint(b, uint64(step-p.start[shard]))
-	p.last[shard] = row
+	b = binary.AppendVarint(b, row-p.last[cell])
+	p.buffers[cell] = binary.AppendUvarint(b, uint64(step-p.start[p.of[step]]))
+	p.last[cell] = row
 }
 
 // flush appends copies of the gathered events to dst.
 func (p *eventPacker) flush(dst []chunk) []chunk {
-	for shard, b := range p.buffers {
+	for cell, b := range p.buffers {
 		if len(b) > 0 {
-			dst = append(dst, chunk{uint32(shard), slices.Clone(b)})
-			p.buffers[shard] = b[:0]
+			dst = append(dst, chunk{uint32(cell), slices.Clone(b)})
+			p.buffers[cell] = b[:0]
 		}
 	}
 	return dst
@@ -119,24 +136,21 @@ func firstRow(b []byte) int64 {
 	return row
 }
 
-// namePacker gathers, for each shard, the ids of the rows with events in it.
+// namePacker gathers, for each cell, the ids of the rows with events in it.
 type namePacker struct {
-	*shards
-	names []ownergraph.Edges // by shard: ids and, in place of owners, row numbers
+	names []ownergraph.Edges // by cell: ids and, in place of owners, row numbers
 }
 
-func newNamePacker(s *shards) *namePacker {
-	return &namePacker{s, make([]ownergraph.Edges, s.count)}
-}
+func newNamePacker(s *shards) *namePacker { return &namePacker{make([]ownergraph.Edges, s.cells())} }
 
-// add adds the id of row to every shard that has one of the ascending steps.
-func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
+// add adds the id of row to cells, once where the same cell follows.
+func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, cells []int32) {
 	last := int32(-1)
-	for _, t := range steps {
-		if t < 0 || p.of[t] == last {
+	for _, cell := range cells {
+		if cell == last {
 			continue
 		}
-		last = p.of[t]
+		last = cell
 		n := &p.names[last]
 		if n.Len() == 0 {
 			n.Reset(ids.Type, ownergraph.Int64)
@@ -150,13 +164,13 @@ func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
 
 // flush appends chunks of the gathered names to dst.
 func (p *namePacker) flush(dst []chunk) []chunk {
-	for shard := range p.names {
-		n := &p.names[shard]
+	for cell := range p.names {
+		n := &p.names[cell]
 		if n.Len() == 0 {
 			continue
 		}
 		b := n.Owners.AppendBinary(n.Examples.AppendBinary([]byte{byte(named)}))
-		dst = append(dst, chunk{uint32(shard), b})
+		dst = append(dst, chunk{uint32(cell), b})
 		n.Reset(n.Examples.Type, ownergraph.Int64)
 	}
 	return dst

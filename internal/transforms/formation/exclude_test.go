@@ -57,7 +57,7 @@ func TestHotOwner(t *testing.T) {
 			want = append(want, c)
 		}
 	}
-	e := &excluder{minSep: minSep, out: newEventPacker(newShards(steps, 3), blocked), coins: packed.Spool{Limit: 50_000, Dir: t.TempDir()}}
+	e := &excluder{minSep: minSep, out: newEventPacker(newShards(steps, 3, 1, 1), blocked), coins: packed.Spool{Limit: 50_000, Dir: t.TempDir()}}
 	var got []event
 	chunks := 0
 	err := e.exclude(&bucket, func(shard uint32, chunk []byte) {

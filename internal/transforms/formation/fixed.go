@@ -173,8 +173,7 @@ func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	}
 }
 
-// emitNames emits the id of each row once for each shard in which it takes part, where the long
-// form is written.
+// emitNames emits the id of each row once for each cell in which it takes part, where ids are carried.
 func emitNames(s *shards, rows []int32, size int, ids *ownergraph.IDs, emit emitChunk) {
 	for shard := range s.count {
 		first := s.start[shard]
@@ -182,7 +181,7 @@ func emitNames(s *shards, rows []int32, size int, ids *ownergraph.IDs, emit emit
 		slices.Sort(distinct)
 		names := newNamePacker(s)
 		for _, r := range slices.Compact(distinct) {
-			names.add(ids, int(r), int64(r), []int32{first})
+			names.add(ids, int(r), int64(r), []int32{s.cell(int64(r), first)})
 		}
 		emitAll(names.flush(nil), emit)
 	}

@@ -6,7 +6,9 @@
 // [Range] and [Table] draw every example's participations from its own stream and shuffle the
 // pairs (step, row) in packed chunks by shard of steps. [Drawn.Write] writes each shard's files
 // ([minsep/internal/transforms/manifestio]), [Assemble] gives its batches to a caller, each in one task,
-// which holds the shard in memory: about 12 bytes a participation.
+// which holds the shard in memory: about 12 bytes a participation. Large steps are divided into blocks
+// of rows, too: a task assembles a cell, a block of a shard, and all sizes come to it as a side input;
+// only the file of a step comes from one task, which gets the assembled rows in order and holds none.
 //
 // The probability, the number of shards and the key follow from the number of examples, which the
 // same pipeline may have counted. So they come to the DoFns as a side input of one element, a
@@ -42,6 +44,7 @@ import (
 // the pipeline, so they hold where the key is, not the key.
 type Settings struct {
 	Shards  int        `json:"shards"`   // at most one a step; 0 of a request for as many as the number of examples calls for
+	Blocks  int        `json:"blocks"`   // of the rows of each shard, at least 1; 0 of a request as for shards
 	Names   bool       `json:"names"`    // carry the ids of a table's examples to their batches
 	IDs     IDs        `json:"ids"`      // of the examples
 	Key     keyref.Ref `json:"key"`      // the root key, the run and, of a Config, the stage's parameters
@@ -79,6 +82,7 @@ func (c Config) Validate() error {
 			"must be from 1 to the %d steps", steps,
 		)
 	}
+	k.AtLeast("blocks", c.Blocks, 1)
 	k.Requiref(
 		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
 		"buckets",
@@ -127,7 +131,9 @@ const (
 	bringPurpose    = "examples of owners"
 )
 
-func (c Config) shards() *shards { return newShards(c.Spec.Scheme().NumSteps(), c.Shards) }
+func (c Config) shards() *shards {
+	return newShards(c.Spec.Scheme().NumSteps(), c.Shards, c.Blocks, c.Examples)
+}
 
 // needsNames says whether the ids of rows must travel with the events.
 func (c Config) needsNames() bool { return c.Names && !c.IDs.AreRow }
@@ -135,78 +141,77 @@ func (c Config) needsNames() bool { return c.Names && !c.IDs.AreRow }
 // sequential says that one task forms all batches of a scheme.
 const sequential = "fixed"
 
-// Drawn are participations by shard of steps, not yet assembled to batches.
+// Drawn are participations by cell, not yet assembled to batches.
 type Drawn struct {
-	Grouped  beam.PCollection // CoGBK<uint32, []byte>: shard, and chunks of events
+	Grouped  beam.PCollection // CoGBK<uint32, []byte>: cell, and chunks of events
 	Resolved beam.PCollection // one []byte: a [Resolved] as JSON
-	Checked  beam.PCollection // one []byte, once each row of a table was drawn for exactly once
+	Sizes    beam.PCollection // []byte: where shards have several blocks, the sizes of each cell; there once each row of a table was drawn for exactly once
+	blocks   int
 }
 
 // Range draws for the examples 0 to n-1, each its own row, in one copy, and its own owner. resolved
 // is a PCollection<[]byte> of one [Resolved] as JSON, whose configuration says the same, for the
-// scheme of p.
-func Range(s beam.Scope, p sampling.Params, resolved beam.PCollection, n int64) Drawn {
+// scheme and the blocks of r.
+func Range(s beam.Scope, r Request, resolved beam.PCollection, n int64) Drawn {
 	s = s.Scope("formation.Range")
 	side := beam.SideInput{Input: resolved}
-	d := Drawn{Resolved: resolved, Checked: resolved}
-	if p.Scheme == sequential {
-		d.group(s, beam.ParDo(s, &fixedRangeFn{}, beam.Impulse(s), side))
-		return d
+	if r.Params.Scheme == sequential {
+		return r.group(s, beam.ParDo(s, &fixedRangeFn{}, beam.Impulse(s), side), resolved, resolved)
 	}
 	spans := beam.ParDo(s, &spanFn{Examples: n}, beam.Impulse(s))
-	d.group(s, beam.ParDo(s, &drawRangeFn{}, beam.Reshuffle(s, spans), side))
-	return d
+	return r.group(s, beam.ParDo(s, &drawRangeFn{}, beam.Reshuffle(s, spans), side), resolved, resolved)
 }
 
 // Table draws for the examples of a table: rows is a PCollection<[]byte> of encoded
 // ownergraph.Rows, which together hold the rows 0 to n-1 in any order, each once. Their owners may
 // be left out unless the scheme is sequential, excludes or samples owners: then each row must have
-// one owner and one copy. p and resolved are as for [Range].
-func Table(s beam.Scope, p sampling.Params, resolved, rows beam.PCollection) Drawn {
+// one owner and one copy. r and resolved are as for [Range].
+func Table(s beam.Scope, r Request, resolved, rows beam.PCollection) Drawn {
 	s = s.Scope("formation.Table")
 	side := beam.SideInput{Input: resolved}
-	d := Drawn{Resolved: resolved}
-	if p.Scheme == sequential { // its task checks the rows
-		d.Checked = resolved
+	if r.Params.Scheme == sequential { // its task checks the rows
 		all := beam.GroupByKey(s, beam.AddFixedKey(s, rows))
-		d.group(s, beam.ParDo(s, &fixedTableFn{}, all, side))
-		return d
+		return r.group(s, beam.ParDo(s, &fixedTableFn{}, all, side), resolved, resolved)
 	}
 	events, owners, tallies := beam.ParDo3(s, &drawTableFn{}, rows, side)
-	d.check(s, tallies)
+	once := s.Scope("every row once")
+	checked := beam.ParDo(once, &checkFn{}, beam.GroupByKey(once, beam.AddFixedKey(once, tallies)), side)
 	switch {
-	case p.Sample == sampling.SampleOwners:
+	case r.Params.Sample == sampling.SampleOwners:
 		events = beam.ParDo(s, &drawOwnersFn{}, beam.GroupByKey(s, owners), side)
-	case p.Kind().Owners == sampling.OwnersNeeded:
+	case r.Params.Kind().Owners == sampling.OwnersNeeded:
 		s := s.Scope("exclude")
 		events = beam.Flatten(s, events, beam.ParDo(s, &excludeFn{}, beam.GroupByKey(s, owners), side))
 	}
-	d.group(s, events)
+	return r.group(s, events, resolved, checked)
+}
+
+// group brings the events of each cell together.
+func (r Request) group(s beam.Scope, events, resolved, checked beam.PCollection) Drawn {
+	d := Drawn{Resolved: resolved, Sizes: checked, blocks: r.Blocks}
+	cells := s.Scope("by shard")
+	// Every cell has a task even if nothing takes part in it.
+	empty := beam.ParDo(cells, &emptyFn{}, resolved)
+	d.Grouped = beam.GroupByKey(cells, beam.Flatten(cells, events, empty))
+	if r.Blocks > 1 {
+		d.measure(s.Scope("sizes"), r.Params.MaxBatchSize > 0)
+	}
 	return d
 }
 
-func (d *Drawn) check(s beam.Scope, tallies beam.PCollection) {
-	s = s.Scope("every row once")
-	d.Checked = beam.ParDo(
-		s,
-		&checkFn{},
-		beam.GroupByKey(s, beam.AddFixedKey(s, tallies)),
-		beam.SideInput{Input: d.Resolved},
-	)
-}
-
-func (d *Drawn) group(s beam.Scope, events beam.PCollection) {
-	s = s.Scope("by shard")
-	// Every shard has a task even if nothing takes part in it.
-	empty := beam.ParDo(s, &emptyFn{}, d.Resolved)
-	d.Grouped = beam.GroupByKey(s, beam.Flatten(s, events, empty))
+// Each applies a DoFn to the chunks of each cell. Its side inputs are the configuration and the sizes.
+func (d Drawn) Each(s beam.Scope, fn any) beam.PCollection {
+	return beam.ParDo(s, fn, d.Grouped, beam.SideInput{Input: d.Resolved}, beam.SideInput{Input: d.Sizes})
 }
 
 // Write writes the files of every shard into dir, which exists with mode 0700. It returns the files as
 // a PCollection<string> of JSON [manifest.File].
 func (d Drawn) Write(s beam.Scope, dir string) beam.PCollection {
-	return beam.ParDo(s.Scope("formation.Write"), &writeFn{Dir: dir}, d.Grouped,
-		beam.SideInput{Input: d.Resolved}, beam.SideInput{Input: d.Checked})
+	s = s.Scope("formation.Write")
+	if d.blocks > 1 {
+		d.Grouped = beam.GroupByKey(s, d.Each(s, &piecesFn{}))
+	}
+	return d.Each(s, &writeFn{Dir: dir})
 }
 
 // buckets is the number of buckets of owners: a coin takes about coinBytes with its owner, and

@@ -53,6 +53,7 @@ func TestMain(m *testing.M) {
 type how struct {
 	runner  string // "": direct
 	shards  int    // 0: 3
+	blocks  int    // 0: 1
 	buckets int
 	shuffle uint64 // > 0: seed of the order of input chunks
 	chunk   int    // rows of an input chunk; 0: 50
@@ -101,12 +102,13 @@ func form(t testing.TB, spec sampling.Spec, tb table, h how) *manifest.Batches {
 
 func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batches, error) {
 	h.runner, h.shards, h.chunk = cmp.Or(h.runner, "direct"), cmp.Or(h.shards, 3), cmp.Or(h.chunk, 50)
+	h.blocks = cmp.Or(h.blocks, 1)
 	dir := filepath.Join(t.TempDir(), "batches")
 	stage := must.Get(manifest.Begin(dir, true))(t)
 	params, sum, err := manifest.Params(spec)
 	must.Do(t, err)
 	c := formation.Config{Spec: spec, Examples: tb.n, Pools: tb.pools}
-	c.Shards, c.Buckets, c.Names = h.shards, h.buckets, h.names
+	c.Shards, c.Blocks, c.Buckets, c.Names = h.shards, h.blocks, h.buckets, h.names
 	c.Key = keyref.Ref{KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum}
 	if tb.rows == nil {
 		c.IDs.AreRow = true
@@ -121,9 +123,12 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err != nil {
 		return nil, err
 	}
-	of := sampling.Params{Scheme: spec.Scheme().Name()}
+	of := formation.Request{Params: sampling.Params{Scheme: spec.Scheme().Name()}, Settings: c.Settings}
 	if spec.Owners != nil {
-		of.Sample = sampling.SampleOwners
+		of.Params.Sample = sampling.SampleOwners
+	}
+	if spec.Truncation != nil {
+		of.Params.MaxBatchSize = spec.Truncation.MaxBatchSize
 	}
 	var drawn formation.Drawn
 	if tb.rows == nil {
@@ -269,7 +274,7 @@ func TestEqualsTheSequentialReference(t *testing.T) {
 			}
 			t.Run(name+" "+source, func(t *testing.T) {
 				want := sequential(t, spec, tb)
-				if got := read(t, form(t, spec, tb, plain)); fmt.Sprint(got) != fmt.Sprint(want) {
+				if got := read(t, form(t, spec, tb, how{blocks: 1 + len(name)%3})); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("formed %v, want %v", got, want)
 				}
 				if total := len(slices.Concat(want...)); total == 0 {
@@ -287,14 +292,14 @@ func TestMultiOwnerEqualsTheSequentialReference(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		tb := randomTable(100+seed, 20+rng.IntN(100), 1+rng.IntN(1<<rng.IntN(7)))
 		spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.002 + 0.05*rng.Float64(), Steps: 1 + rng.IntN(60), MinSep: 1 + rng.IntN(20)}}
-		h := how{shards: 1 + rng.IntN(spec.MultiOwner.Steps), buckets: 1 + rng.IntN(9)}
+		h := how{shards: 1 + rng.IntN(spec.MultiOwner.Steps), buckets: 1 + rng.IntN(9), blocks: 1 + rng.IntN(5)}
 		if got, want := read(t, form(t, spec, tb, h)), sequential(t, spec, tb); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v, %d examples: formed %v, want %v", spec.MultiOwner, tb.n, got, want)
 		}
 	}
 }
 
-// TestHowDoesNotMatter: runner, buckets, order and cut of the input, shards.
+// TestHowDoesNotMatter: runner, buckets, order and cut of the input, shards, blocks.
 func TestHowDoesNotMatter(t *testing.T) {
 	hows := map[string]how{
 		"prism":           {runner: "prism"},
@@ -304,6 +309,8 @@ func TestHowDoesNotMatter(t *testing.T) {
 		"1 shard":         {shards: 1},
 		"40 shards":       {shards: 40},
 		"small chunks":    {chunk: 1},
+		"blocks":          {blocks: 7},
+		"prism, blocks":   {runner: "prism", blocks: 3, shards: 40, shuffle: 2},
 		"prism, shuffled": {runner: "prism", shuffle: 9, buckets: 5, shards: 7},
 	}
 	tb := randomTable(2, 300, 200)
@@ -328,7 +335,7 @@ func TestFixed(t *testing.T) {
 	tb := randomTable(4, 300, 200)
 	for name, tb := range map[string]table{"range": {n: 300}, "table": tb} {
 		batches := read(t, form(t, spec, tb, plain))
-		if content(t, form(t, spec, tb, how{runner: "prism", shuffle: 3, shards: 5})) != fmt.Sprint(batches) {
+		if content(t, form(t, spec, tb, how{runner: "prism", shuffle: 3, shards: 5, blocks: 4})) != fmt.Sprint(batches) {
 			t.Errorf("%s: how changes the batches", name)
 		}
 		byOwner := map[int64][]int32{}
@@ -391,12 +398,12 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
 	refuses(t, "a missing row", fixed, table{n: 50, rows: tb.rows, first: 1}, plain, "row 1 ")
 	wrong := how{names: true, wrongType: true}
-	refuses(t, "ids of another type", specs()["balls-in-bins"], tb, wrong, "ids of the table are of type string")
+	refuses(t, "ids of another type", ofOwners(specs()["poisson"], 2), ownedTable(7, 50, ownergraph.String, ownergraph.Int64), wrong, "ids of the table are of type string")
 }
 
 func TestFaults(t *testing.T) {
-	err := formation.Config{Spec: specs()["poisson"], Settings: formation.Settings{Shards: 41, Buckets: -1, Workers: -1}}.Validate()
-	for _, want := range []string{"examples 0", "shards 41", "buckets -1", "workers -1", "key file"} {
+	err := formation.Config{Spec: specs()["poisson"], Settings: formation.Settings{Shards: 41, Blocks: -1, Buckets: -1, Workers: -1}}.Validate()
+	for _, want := range []string{"examples 0", "shards 41", "blocks -1", "buckets -1", "workers -1", "key file"} {
 		must.Fail(t, "several faults", want)(err)
 	}
 }

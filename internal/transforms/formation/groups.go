@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-
-	"minsep/sampling"
 )
 
 // A chunk of groups is one byte of kind, then a record for each group, the rows that an owner
@@ -14,21 +12,23 @@ import (
 // rows; and the difference of each row from the previous one, where the first counts from the
 // owner's first row (varints).
 
-// groupPacker gathers groups into one chunk for each shard. flush reuses its buffers.
+// groupPacker gathers groups into one chunk for each cell. flush reuses its buffers.
 type groupPacker struct {
 	eventPacker
 }
 
-// add adds the group of rows[i] for the ascending i of brought; first is the owner's first row.
-func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) {
-	p.eventPacker.add(first, step)
-	shard := p.of[step]
-	b := binary.AppendUvarint(p.buffers[shard], uint64(len(brought)))
+// add adds the group of rows[i] for the ascending i of brought; first is the owner's first row. The
+// group is in the cell of the first row that is brought, since a batch is in the order of these.
+func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) (cell int32) {
+	cell = p.cell(rows[brought[0]], step)
+	p.addTo(cell, first, step)
+	b := binary.AppendUvarint(p.buffers[cell], uint64(len(brought)))
 	for _, i := range brought {
 		b = binary.AppendUvarint(b, uint64(rows[i]-first))
 		first = rows[i]
 	}
-	p.buffers[shard] = b
+	p.buffers[cell] = b
+	return cell
 }
 
 // group holds the rows that an owner brings to a step: rows[start:start+count] of its groups.
@@ -78,18 +78,11 @@ func (g *groups[R]) add(b []byte) error {
 	return nil
 }
 
-// batches returns the rows of the shard by step and owner: batch t is rows[starts[t]:starts[t+1]],
-// and owner i of the shard has the rows up to ends[i]. The owners of a batch are in the order of
-// the first rows that they bring. Batches that are too large are truncated; with pad, every batch
-// has as many owners as may be, of drawn entries each. It is called once.
-func (g *groups[R]) batches(
-	first int,
-	truncator *truncator,
-	drawn int,
-	pad bool,
-) (l lists[R], ends []int64) {
-	pad = pad && truncator != nil && truncator.Pad
-	ends = []int64{}
+// batches returns the rows of the shard by step and owner, and where those of each owner end in a
+// batch. The owners of a batch are in the order of the first rows that they bring. Batches that are too
+// large are truncated. It is called once.
+func (g *groups[R]) batches(first int, truncator *truncator) (l lists[R], ends lists[int]) {
+	ends.starts = make([]int64, 1, g.steps+1)
 	slices.SortFunc(g.list, func(x, y group) int {
 		return cmp.Or(cmp.Compare(x.step, y.step), cmp.Compare(x.first, y.first))
 	})
@@ -113,17 +106,9 @@ func (g *groups[R]) batches(
 		slices.SortFunc(batch, func(x, y group) int { return cmp.Compare(g.rows[x.start], g.rows[y.start]) })
 		for _, x := range batch {
 			l.rows = append(l.rows, g.rows[x.start:x.start+int64(x.count)]...)
-			if pad {
-				l.rows = appendPadding(l.rows, drawn-int(x.count))
-			}
-			ends = append(ends, int64(len(l.rows)))
+			ends.rows = append(ends.rows, len(l.rows)-int(l.starts[t]))
 		}
-		if pad {
-			for range truncator.MaxBatchSize - len(batch) {
-				l.rows = appendPadding(l.rows, drawn)
-				ends = append(ends, int64(len(l.rows)))
-			}
-		}
+		ends.starts = append(ends.starts, int64(len(ends.rows)))
 		l.starts = append(l.starts, int64(len(l.rows)))
 	}
 	return l, ends
@@ -138,11 +123,4 @@ func ofOwners[R int32 | int64](batch []group, firsts []R) []group {
 		}
 	}
 	return kept
-}
-
-func appendPadding[R int32 | int64](rows []R, n int) []R {
-	for range n {
-		rows = append(rows, sampling.PadRow)
-	}
-	return rows
 }

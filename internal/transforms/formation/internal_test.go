@@ -22,7 +22,7 @@ import (
 func testConfig(t *testing.T, spec sampling.Spec) Config {
 	key := filepath.Join(t.TempDir(), "key")
 	must.Do(t, os.WriteFile(key, []byte("formation tests: 32 bytes of key"), 0o600))
-	return Config{Settings: Settings{Shards: 2, Names: true, Key: keyref.Ref{KeyURI: key, RunID: stream.RunID{1}}}, Spec: spec, Examples: 100}
+	return Config{Settings: Settings{Shards: 2, Blocks: 1, Names: true, Key: keyref.Ref{KeyURI: key, RunID: stream.RunID{1}}}, Spec: spec, Examples: 100}
 }
 
 // sideInput returns the configuration as DoFns get it.
@@ -129,7 +129,7 @@ func TestManyRows(t *testing.T) {
 			*b, events = events[0], events[1:]
 			return true
 		}
-		err := Assemble(t.Context(), c, 0, next, 1000, func(p *Part) error {
+		err := Assemble(t.Context(), c, 0, next, nil, 1000, func(p *Part) error {
 			batches[i] = append(batches[i], -1)
 			for j, row := range p.Rows {
 				batches[i] = append(batches[i], row-from)
@@ -162,31 +162,18 @@ func TestFailedBundleLeavesNoWorkers(t *testing.T) {
 	f.Teardown()
 }
 
-// TestCutParts cuts the batch of rows 10 to 20.
-func TestCutParts(t *testing.T) {
-	for _, c := range []struct {
-		owners []int64
-		size   int
-		want   []int64
-	}{
-		{nil, 4, []int64{14, 18, 20}},
-		{nil, 10, []int64{20}},
-		{[]int64{13, 14, 20}, 4, []int64{14, 20}},
-		{[]int64{11, 13, 17, 20}, 4, []int64{13, 17, 20}},
-		{[]int64{20}, 4, []int64{20}},
-	} {
-		if got := cutParts(10, 20, c.owners, c.size); !slices.Equal(got, c.want) {
-			t.Errorf("owners to %d, size %d: cut at %d, want %d", c.owners, c.size, got, c.want)
-		}
-	}
-	if got := cutParts(10, 10, nil, 4); !slices.Equal(got, []int64{10}) {
-		t.Errorf("an empty batch is cut at %d", got)
-	}
+func TestIDsOfAnotherType(t *testing.T) {
+	var ids ownergraph.IDs
+	ids.AppendInt(7)
+	names := newNamePacker(newShards(1, 1, 1, 1))
+	names.add(&ids, 0, 0, []int32{0})
+	a := &assembly[int64]{steps: 1, ids: ownergraph.String}
+	must.Fail(t, "integers", "ids of the table are of type int64")(a.add(names.flush(nil)[0].bytes))
 }
 
 // FuzzAssembly: no chunk makes the reader panic, and what it accepts lies in the shard.
 func FuzzAssembly(f *testing.F) {
-	p := newEventPacker(newShards(10, 2), taken)
+	p := newEventPacker(newShards(10, 2, 1, 1), taken)
 	p.add(5, 6)
 	p.add(3, 7)
 	f.Add(p.flush(nil)[0].bytes)

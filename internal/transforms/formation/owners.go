@@ -119,7 +119,7 @@ type ownerDrawer struct {
 	ids      ownergraph.IDs
 	steps    []int32
 	brought  []int
-	taken    [][]int32 // by row of the owner, with names only: the steps for which it was drawn
+	taken    [][]int32 // by row of the owner, with names only: the cells for which it was drawn
 	held     int       // rows of events in out
 	examples int
 }
@@ -150,33 +150,30 @@ func (d *ownerDrawer) draw(emit emitChunk) {
 	d.steps = d.process.Draw(d.steps[:0], d.words, first)
 	for _, step := range d.steps {
 		d.brought = d.unit.Draw(d.brought[:0], d.subsets.at(first, int(step)), len(d.rows))
-		d.out.add(first, step, d.rows, d.brought)
+		cell := d.out.add(first, step, d.rows, d.brought)
 		d.held += len(d.brought)
 		if d.names != nil {
-			d.take(step)
+			d.take(cell)
 		}
 		if d.held >= groupsHeld {
 			d.flush(emit)
 		}
 	}
-	for i, steps := range d.taken {
-		if len(steps) > 0 {
-			d.names.add(&d.ids, i, d.rows[i], steps)
-		}
+	for i, cells := range d.taken {
+		d.names.add(&d.ids, i, d.rows[i], cells)
 	}
 	d.examples += len(d.rows)
 	d.rows, d.taken = d.rows[:0], d.taken[:0]
 	d.ids.Reset(d.ids.Type)
 }
 
-// take records the step for the rows that the owner brings to it: their ids are needed in its
-// shard.
-func (d *ownerDrawer) take(step int32) {
+// take records the cell for the rows that the owner brings to it: their ids are needed there.
+func (d *ownerDrawer) take(cell int32) {
 	for len(d.taken) < len(d.rows) {
 		d.taken = append(d.taken, nil)
 	}
 	for _, i := range d.brought {
-		d.taken[i] = append(d.taken[i], step)
+		d.taken[i] = append(d.taken[i], cell)
 	}
 }
 

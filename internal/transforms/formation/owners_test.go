@@ -139,7 +139,7 @@ func TestOwnersEqualTheSequentialReference(t *testing.T) {
 			}
 			t.Run(name+" "+source, func(t *testing.T) {
 				want := sequentialOwners(t, spec, tb)
-				if got := readOwners(t, form(t, spec, tb, plain)); fmt.Sprint(got) != fmt.Sprint(want) {
+				if got := readOwners(t, form(t, spec, tb, how{blocks: 1 + len(name)%3})); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("formed %v, want %v", got, want)
 				}
 				if total := len(slices.Concat(want...)); total == 0 {
@@ -150,7 +150,7 @@ func TestOwnersEqualTheSequentialReference(t *testing.T) {
 	}
 }
 
-// TestHowDoesNotMatterToOwners: runner, buckets, order and cut of the input, shards. Truncation
+// TestHowDoesNotMatterToOwners: runner, buckets, order and cut of the input, shards, blocks. Truncation
 // keeps owners whole.
 func TestHowDoesNotMatterToOwners(t *testing.T) {
 	tb := ownedTable(3, 300, ownergraph.String, ownergraph.String)
@@ -174,6 +174,8 @@ func TestHowDoesNotMatterToOwners(t *testing.T) {
 	}
 	for name, h := range map[string]how{
 		"prism, shuffled": {runner: "prism", shuffle: 9, buckets: 5, names: true},
+		"blocks":          {blocks: 5, names: true},
+		"prism, blocks":   {runner: "prism", blocks: 3, shards: 40},
 		"40 shards":       {shards: 40, buckets: 64},
 		"small chunks":    {chunk: 1, names: true},
 	} {

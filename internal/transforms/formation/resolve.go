@@ -13,7 +13,8 @@ import (
 	"minsep/sampling"
 )
 
-// Request asks for batches of examples that are counted later. It travels in the pipeline graph.
+// Request asks for batches of examples that are counted later. It travels in the pipeline graph, which
+// depends on its blocks.
 type Request struct {
 	Params sampling.Params `json:"params"`
 	Settings
@@ -53,6 +54,9 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 	steps := spec.Scheme().NumSteps()
 	c := Config{Settings: r.Settings, Spec: spec, Examples: summary.Kept}
 	c.Key.Params = digest
+	if c.Blocks == 0 {
+		c.Blocks = manifest.BatchBlocks(spec.DrawnPerStep(of))
+	}
 	if c.Shards == 0 {
 		c.Shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
 	}

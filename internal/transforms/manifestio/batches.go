@@ -1,6 +1,7 @@
 package manifestio
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -9,110 +10,139 @@ import (
 	"minsep/sampling"
 )
 
-// BatchSink writes the batches of one shard of steps. R is the type of row numbers in the files.
-type BatchSink[R int32 | int64] struct {
+// BatchSink writes the batches of one shard of steps.
+type BatchSink struct {
 	Dir           string // folder, which must exist
 	Shard, Shards int    // number of this shard, from 0, and of all shards
 	First         int    // first step of the shard, from 0
-	Pad           int    // if above 0, smaller batches are padded to this size with [sampling.PadRow]
+	RowType       manifest.DType
+	Owned         int // if above 0, owners take part, each with up to so many rows
+	Pad           int // if above 0, batches of fewer rows or owners are filled with [sampling.PadRow]
 }
 
-// Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]],
-// in ascending order. Where owners take part, the rows of owner i end at ends[i] and contain their
-// padding, and Write also writes owners (int64[owners+1]), the offsets in rows at which each owner's
-// rows begin, and the end; else ends is nil.
-func (s BatchSink[R]) Write(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
-	if ends != nil {
-		s.Pad = 0
+// UseRows takes rows of a step. Steps ascend, and the rows of one may come in several calls, in order.
+// Where owners take part, those of owner i end at ends[i].
+type UseRows = func(step int, rows []int64, ends []int) error
+
+var errRows = errors.New("a batch has another number of rows than was counted")
+
+// Write writes indptr (int64[steps+1]) and rows of a shard: counts are the numbers of rows of its steps,
+// and each gives the rows to its argument. Where owners take part, Write also writes owners
+// (int64[owners+1]), the offsets in rows at which each owner's rows begin, and the end.
+func (s BatchSink) Write(counts []int, each func(UseRows) error) ([]manifest.File, error) {
+	indptr := []int64{0}
+	total := 0
+	for _, n := range counts {
+		if s.Pad > 0 {
+			n = s.Pad * max(1, s.Owned)
+		}
+		total += n
+		indptr = append(indptr, int64(total))
 	}
-	steps := len(starts) - 1
-	indptr := make([]int64, steps+1)
-	for t := range steps {
-		indptr[t+1] = indptr[t] + max(int64(s.Pad), starts[t+1]-starts[t])
-	}
-	index, err := s.array(
-		manifest.IndptrName(s.Shard, s.Shards),
-		manifest.DInt64,
-		len(indptr),
-		func(w io.Writer) error { return writeInts(w, indptr) },
-	)
+	index, err := s.int64s(manifest.IndptrName(s.Shard, s.Shards), indptr)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.array(
-		manifest.RowsName(s.Shard, s.Shards),
-		dtype[R](),
-		int(indptr[steps]),
-		func(w io.Writer) error { return s.writeRows(w, starts, indptr, rows) },
-	)
-	if err != nil || ends == nil {
+	var owners []int64
+	data, err := s.array(manifest.RowsName(s.Shard, s.Shards), s.RowType, total, func(w *intWriter) (err error) {
+		owners, err = s.rows(w, indptr, each)
+		return err
+	})
+	if err != nil || s.Owned == 0 {
 		return []manifest.File{index, data}, err
 	}
-	owners, err := s.array(
-		manifest.OwnersName(s.Shard, s.Shards),
-		manifest.DInt64,
-		len(ends)+1,
-		func(w io.Writer) error { return errors.Join(writeInts(w, []int64{0}), writeInts(w, ends)) },
-	)
-	return []manifest.File{index, data, owners}, err
+	last, err := s.int64s(manifest.OwnersName(s.Shard, s.Shards), owners)
+	return []manifest.File{index, data, last}, err
 }
 
-// array writes a file of n numbers of a type.
-func (s BatchSink[R]) array(
-	name string,
-	of manifest.DType,
-	n int,
-	write func(io.Writer) error,
-) (manifest.File, error) {
-	return manifest.WriteFile(s.Dir, name, manifest.SecretFile, func(w io.Writer) error {
-		if err := (manifest.NPYHeader{DType: of, Shape: []int{n}}).Write(w); err != nil {
+// rows writes the rows, and returns where owners begin and the last one ends.
+func (s BatchSink) rows(w *intWriter, indptr []int64, each func(UseRows) error) ([]int64, error) {
+	owners := []int64{0}
+	fill := func(to int64) error { // the end of a step
+		for s.Pad > 0 && w.written < to {
+			w.add(sampling.PadRow)
+			if s.Owned > 0 && w.written%int64(s.Owned) == 0 {
+				owners = append(owners, w.written)
+			}
+		}
+		if w.written != to {
+			return errRows
+		}
+		return w.err
+	}
+	err := each(func(step int, rows []int64, ends []int) error {
+		// A step's rows may have come in part: it is filled once a later one begins.
+		if err := fill(max(w.written, indptr[step-s.First])); err != nil {
 			return err
 		}
-		return write(w)
+		if s.Owned == 0 {
+			ends = []int{len(rows)}
+		}
+		start := 0
+		for _, end := range ends {
+			w.add(rows[start:end]...)
+			start = end
+			for s.Pad > 0 && s.Owned > 0 && w.written%int64(s.Owned) != 0 {
+				w.add(sampling.PadRow)
+			}
+			owners = append(owners, w.written)
+		}
+		return w.err
+	})
+	return owners, cmp.Or(err, fill(indptr[len(indptr)-1]))
+}
+
+func (s BatchSink) int64s(name string, list []int64) (manifest.File, error) {
+	return s.array(name, manifest.DInt64, len(list), func(w *intWriter) error {
+		w.add(list...)
+		return nil
 	})
 }
 
-func (s BatchSink[R]) writeRows(w io.Writer, starts, indptr []int64, rows []R) error {
-	if s.Pad == 0 {
-		return writeInts(w, rows[:starts[len(starts)-1]])
-	}
-	var batch []R
-	for t := range len(starts) - 1 {
-		batch = append(batch[:0], rows[starts[t]:starts[t+1]]...)
-		for int64(len(batch)) < indptr[t+1]-indptr[t] {
-			batch = append(batch, sampling.PadRow)
-		}
-		if err := writeInts(w, batch); err != nil {
+// array writes a file of n numbers of a type.
+func (s BatchSink) array(
+	name string,
+	of manifest.DType,
+	n int,
+	write func(*intWriter) error,
+) (manifest.File, error) {
+	return manifest.WriteFile(s.Dir, name, manifest.SecretFile, func(out io.Writer) error {
+		if err := (manifest.NPYHeader{DType: of, Shape: []int{n}}).Write(out); err != nil {
 			return err
 		}
-	}
-	return nil
+		w := &intWriter{out: out, short: of.Size() == 4}
+		err := write(w)
+		w.flush()
+		return cmp.Or(err, w.err)
+	})
 }
 
-func dtype[R int32 | int64]() manifest.DType {
-	if _, ok := any(R(0)).(int32); ok {
-		return manifest.DInt32
-	}
-	return manifest.DInt64
+// intWriter writes integers in little endian.
+type intWriter struct {
+	out     io.Writer
+	short   bool // 4 bytes each, not 8
+	buf     []byte
+	written int64
+	err     error // the first one
 }
 
-// writeInts writes v in little endian.
-func writeInts[R int32 | int64](w io.Writer, v []R) error {
-	var buf [1 << 15]byte
-	size := dtype[R]().Size()
-	for len(v) > 0 {
-		n := min(len(v), len(buf)/size)
-		for i, x := range v[:n] {
-			if size == 4 {
-				binary.LittleEndian.PutUint32(buf[4*i:], uint32(x))
-			} else {
-				binary.LittleEndian.PutUint64(buf[8*i:], uint64(x))
-			}
+func (w *intWriter) add(list ...int64) {
+	w.written += int64(len(list))
+	for _, x := range list {
+		if w.short {
+			w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(x))
+		} else {
+			w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(x))
 		}
-		if _, err := w.Write(buf[:n*size]); err != nil {
-			return err
+		if len(w.buf) >= 1<<15 {
+			w.flush()
 		}
-		v = v[n:]
 	}
-	return nil
+}
+
+func (w *intWriter) flush() {
+	if w.err == nil {
+		_, w.err = w.out.Write(w.buf)
+	}
+	w.buf = w.buf[:0]
 }
