@@ -295,7 +295,7 @@ class Guard(runs.Case):
         guard.take(0)
         state = guard.state_dict()
         guard.close()
-        with self.assertRaisesRegex(minsep.TrainingError, f"serves a training already, as {self.record} says: one certificate is for one training.*another --out.*remove {self.record}$"):
+        with self.assertRaisesRegex(minsep.TrainingError, f"serves a training already, as {self.record} says: one certificate is for one training.*at another path.*remove {self.record}$"):
             minsep.StepGuard(self.run_)
         with self.assertRaisesRegex(minsep.TrainingError, "another training than the checkpoint, as .* says"):
             minsep.StepGuard(self.run_, dict(state, token="0" * 32))

@@ -174,8 +174,8 @@ func (c *calibrator) tooFew(ctx context.Context, err error) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	if d := c.searches[0].nearest(math.Log(sigma)); d.checkDrawn() != nil { // no budget helps
-		return fmt.Errorf("%w: %w", accounting.ErrTooFewSamples, d.checkDrawn())
+	if undrawn := c.searches[0].nearest(math.Log(sigma)).checkDrawn(); undrawn != nil { // no budget helps
+		return &TooFewError{Forecast: Forecast{Proven: f.Proven, Unamplified: f.Unamplified}, What: undrawn.Error()}
 	}
 	few := &TooFewError{Forecast: f, What: "an estimate", Budget: c.budget()}
 	if len(c.known) > 0 && !errors.Is(err, ErrTooExpensive) {
@@ -225,11 +225,14 @@ func (c *calibrator) budget() string {
 // wraps accounting.ErrTooFewSamples.
 type TooFewError struct {
 	Forecast
-	What   string // the work that takes the samples, as the subject of a sentence
+	What   string // the work that takes the samples, as the subject of a sentence; why there are none if Need is 0
 	Budget string // the whole budget, in words
 }
 
 func (e *TooFewError) Error() string {
+	if e.Need == 0 {
+		return "too few samples: " + e.What
+	}
 	s := fmt.Sprintf(
 		"too few samples: %s takes at least %.3g samples, which the budget, %s, does not leave",
 		e.What,
