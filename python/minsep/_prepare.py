@@ -99,7 +99,7 @@ def _coordinates(model: Any) -> int:
     if hasattr(model, "__index__"):
         return int(model)
     if callable(getattr(model, "named_parameters", None)):
-        count = sum(p.numel() for _, p in model.named_parameters() if p.requires_grad)
+        count = sum(int(p.numel()) for _, p in model.named_parameters() if p.requires_grad)
     else:
         count = 0 if isinstance(model, str) else sum(math.prod(leaf.shape) for _, leaf in flatten(model, "model")[0])
     if not count:
