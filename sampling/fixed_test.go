@@ -123,9 +123,9 @@ func TestCutIsUniform(t *testing.T) {
 		distribution[mask] /= float64(subsets)
 	}
 	seen, first := make([]int, 1<<size), make([]int, 1<<size)
-	inverse := map[int32]int{3: 0, 4: 1, 17: 2, 18: 3, 40: 4, 41: 5}
+	inverse := map[int64]int{3: 0, 4: 1, 17: 2, 18: 3, 40: 4, 41: 5}
 	for step := range steps {
-		kept := sampling.Cut(truncation, []int32{3, 4, 17, 18, 40, 41}, wordsAt(src, step))
+		kept := sampling.Cut(truncation, []int64{3, 4, 17, 18, 40, 41}, wordsAt(src, step))
 		if !slices.IsSorted(kept) {
 			t.Fatalf("step %d: %v", step, kept)
 		}

@@ -33,12 +33,12 @@ func (t Truncation) Validate() error {
 // Priorities returns the random priority of each entry of a batch, by which [Truncation] chooses: of
 // copy j of a row, word j of words, which must be fresh for every row and step. rows must ascend; equal
 // rows are copies of one example.
-func Priorities[R int32 | int64](rows []R, words func(row int64) Words) []uint64 {
+func Priorities(rows []int64, words func(row int64) Words) []uint64 {
 	priority := make([]uint64, len(rows))
 	var of Words
 	for i, r := range rows {
 		if i == 0 || rows[i-1] != r {
-			of = words(int64(r))
+			of = words(r)
 		}
 		priority[i] = of.Uint64()
 	}
@@ -47,7 +47,7 @@ func Priorities[R int32 | int64](rows []R, words func(row int64) Words) []uint64
 
 // Cut returns the batch of a step cut to MaxBatchSize, in place: the entries with the smallest
 // [Priorities] stay, and rows keep their order. Cut does not pad.
-func Cut[R int32 | int64](t Truncation, rows []R, words func(row int64) Words) []R {
+func Cut(t Truncation, rows []int64, words func(row int64) Words) []int64 {
 	if len(rows) <= t.MaxBatchSize {
 		return rows
 	}

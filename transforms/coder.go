@@ -60,10 +60,10 @@ func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
 		}
 		*n, b = int(x), b[k:]
 	}
-	if v.Rows, b, err = formation.DecodeInts[int64](b); err != nil {
+	if v.Rows, b, err = formation.DecodeInts(v.Rows, b); err != nil {
 		return v, err
 	}
-	if v.Ends, b, err = formation.DecodeInts[int](b); err != nil {
+	if v.Ends, b, err = formation.DecodeInts(v.Ends, b); err != nil {
 		return v, err
 	}
 	var ids ownergraph.IDs

@@ -138,13 +138,13 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 	}
 	src := stream.NewSource(key.Sub(purpose))
 	words := src.Stream(stream.Address{})
-	batches := make([][]int32, n)
+	batches := make([][]int64, n)
 	var steps []int32
 	clear(x.sampled)
-	for row := range int32(x.population()) {
-		from := int64(row)
+	for row := range int64(x.population()) {
+		from := row
 		if x.sameCoins {
-			from = int64(row) / int64(k)
+			from = row / int64(k)
 		}
 		words.Reset(src.IntAddress(from, 0))
 		for _, step := range x.process.Draw(steps[:0], words, from) {

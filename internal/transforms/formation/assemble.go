@@ -3,120 +3,166 @@ package formation
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"encoding/binary"
 	"slices"
 
-	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
-// assembly turns the chunks of a shard into its batches. R is the type of row numbers in the files.
-type assembly[R int32 | int64] struct {
-	steps     int         // of the shard
-	first     int         // its first step
-	truncator *truncator  // nil unless batches are truncated
-	events    [2][][]byte // by kind
-	ids       ownergraph.IDType
-	names     []ownergraph.Edges
+// batches are the batches of a cell: that of step first+t is units[starts[t]:starts[t+1]]. A unit is a
+// row or, if owners take part, the place in brought of what an owner brings to the step: the owner's
+// first row, the number of rows that come, and these rows, which ascend. Units are in the order of the
+// first rows that come.
+type batches struct {
+	first   int // step of batch 0
+	starts  []int64
+	units   []int64
+	brought []int64    // nil unless owners take part
+	names   *nameIndex // nil if ids are row numbers, or were not carried
 }
 
-// add takes a chunk and keeps it: the caller must not change it.
-func (a *assembly[R]) add(b []byte) error {
-	switch {
-	case len(b) == 0 || kind(b[0]) > named:
-		return errChunk
-	case kind(b[0]) == named:
-		var n ownergraph.Edges
-		if rest, err := n.Decode(b[1:]); err != nil {
-			return err
-		} else if len(rest) > 0 {
+func (b *batches) at(t int) []int64 { return b.units[b.starts[t]:b.starts[t+1]] }
+
+// assemble makes the batches of a cell from its chunks: for each step the rows that take part and are
+// not blocked, cut to the maximum batch size.
+func (c Config) assemble(ctx context.Context, cell uint32, chunks side, t *truncator) (*batches, error) {
+	var events [2][][]byte // by kind
+	var names []ownergraph.Edges
+	for chunk := []byte(nil); chunks(&chunk); chunk = nil { // the next one must not be read into a kept one
+		switch {
+		case len(chunk) == 0 || kind(chunk[0]) > named:
+			return nil, errChunk
+		case kind(chunk[0]) < named:
+			events[chunk[0]] = append(events[chunk[0]], chunk)
+		case c.needsNames():
+			n, err := decodeNames(chunk, c.IDs.Type)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, n)
+		}
+	}
+	start := c.shards().start[int(cell)/c.Blocks:]
+	first, steps := int(start[0]), int(start[1]-start[0])
+	b, err := newBatches(events[taken], steps, c.Spec.Owners != nil)
+	if err != nil {
+		return nil, err
+	}
+	b.first, events[taken] = first, nil
+	without, err := newBatches(events[blocked], steps, false)
+	if err != nil {
+		return nil, err
+	}
+	// Batches shrink in place: a shard of large batches is most of a worker's memory.
+	kept, from := b.units[:0], int64(0)
+	for step := range steps {
+		batch := b.units[from:b.starts[step+1]]
+		from = b.starts[step+1]
+		// Blocked rows go first: the maximum size is for the examples that take part.
+		kept = append(kept, t.cut(b, step, remove(batch, without.at(step)))...)
+		b.starts[step+1] = int64(len(kept))
+	}
+	b.units = kept
+	if c.needsNames() {
+		b.names = newNameIndex(names)
+	}
+	return b, ctx.Err()
+}
+
+// newBatches spreads the events of chunks over steps and sorts those of each step.
+func newBatches(chunks [][]byte, steps int, owners bool) (*batches, error) {
+	// The shuffle gives chunks in any order. If each has ascending rows and no two overlap, as drawFn
+	// makes them, a counting sort by step keeps the order of rows.
+	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
+	b := &batches{starts: make([]int64, steps+1)}
+	if owners {
+		b.brought = []int64{}
+	}
+	each := func(f func(unit int64, step int)) error {
+		b.brought = b.brought[:0]
+		for _, chunk := range chunks {
+			if err := b.eachEvent(chunk, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := each(func(_ int64, step int) { b.starts[step+1]++ }); err != nil {
+		return nil, err
+	}
+	for t := range steps {
+		b.starts[t+1] += b.starts[t]
+	}
+	b.units = make([]int64, b.starts[steps])
+	next := slices.Clone(b.starts)
+	err := each(func(unit int64, step int) {
+		b.units[next[step]] = unit
+		next[step]++
+	})
+	for t := range steps {
+		units := b.at(t)
+		switch {
+		case owners:
+			slices.SortFunc(units, func(x, y int64) int { return cmp.Compare(b.brought[x+2], b.brought[y+2]) })
+		case !slices.IsSorted(units):
+			slices.Sort(units)
+		}
+	}
+	return b, err
+}
+
+// eachEvent calls f for the events of a chunk. It refuses steps outside the shard.
+func (b *batches) eachEvent(chunk []byte, f func(unit int64, step int)) error {
+	row, more := int64(0), []int64(nil)
+	for rest := chunk[1:]; len(rest) > 0; {
+		delta, k := binary.Varint(rest)
+		if k <= 0 {
 			return errChunk
 		}
-		if n.Examples.Type != a.ids {
-			return fmt.Errorf("ids of the table are of type %v, the configuration says %v", n.Examples.Type, a.ids)
+		step, l := binary.Uvarint(rest[k:])
+		row += delta
+		if l <= 0 || step >= uint64(len(b.starts)-1) || row < 0 {
+			return errChunk
 		}
-		a.names = append(a.names, n)
-	default:
-		a.events[b[0]] = append(a.events[b[0]], b)
+		rest = rest[k+l:]
+		unit := row
+		if b.brought != nil {
+			var err error
+			if more, rest, err = DecodeInts(more[:0], rest); err != nil || len(more) == 0 {
+				return errChunk
+			}
+			unit = int64(len(b.brought))
+			b.brought = append(b.brought, row, int64(len(more)))
+			for _, after := range more {
+				b.brought = append(b.brought, row+after)
+			}
+		}
+		f(unit, int(step))
 	}
 	return nil
 }
 
-// lists are lists of rows, one a step: list t is rows[starts[t]:starts[t+1]].
-type lists[R int | int32 | int64] struct {
-	starts []int64
-	rows   []R
+// firstRow returns the row of a chunk's first event.
+func firstRow(chunk []byte) int64 {
+	row, _ := binary.Varint(chunk[1:])
+	return row
 }
 
-func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
-
-// sorted spreads events over their steps and sorts the rows of each step. If each chunk has
-// ascending rows and no two chunks overlap, as drawFn makes them, no sort is needed.
-func (a *assembly[R]) sorted(chunks [][]byte) (lists[R], error) {
-	// The shuffle gives chunks in any order. A counting sort by step then keeps the order of rows.
-	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
-	l := lists[R]{starts: make([]int64, a.steps+1)}
-	for _, b := range chunks {
-		if err := eachEvent(b, a.steps, func(_ int64, step int) { l.starts[step+1]++ }); err != nil {
-			return l, err
-		}
+// ofOwners returns the rows of units, and where those of each owner end.
+func (b *batches) ofOwners(units []int64) (rows []int64, ends []int) {
+	for _, u := range units {
+		rows = append(rows, b.brought[u+2:u+2+b.brought[u+1]]...)
+		ends = append(ends, len(rows))
 	}
-	for t := range a.steps {
-		l.starts[t+1] += l.starts[t]
-	}
-	l.rows = make([]R, l.starts[a.steps])
-	next := slices.Clone(l.starts[:a.steps])
-	for _, b := range chunks {
-		eachEvent(b, a.steps, func(row int64, step int) { // cannot fail: every event was read before
-			l.rows[next[step]] = R(row)
-			next[step]++
-		})
-	}
-	for t := range a.steps {
-		if !slices.IsSorted(l.at(t)) {
-			slices.Sort(l.at(t))
-		}
-	}
-	return l, nil
-}
-
-// batches returns the batches of the shard: for each step the rows that take part and are not
-// blocked, ascending, cut to the maximum batch size. It uses up the events, so it is called once.
-func (a *assembly[R]) batches() (lists[R], error) {
-	l, err := a.sorted(a.events[taken])
-	if err != nil {
-		return l, err
-	}
-	a.events[taken] = nil
-	without, err := a.sorted(a.events[blocked])
-	if err != nil {
-		return l, err
-	}
-	// Batches shrink in place: a shard of large batches is most of a worker's memory.
-	kept := l.rows[:0]
-	start := int64(0)
-	for t := range a.steps {
-		batch := l.rows[start:l.starts[t+1]]
-		start = l.starts[t+1]
-		// Blocked rows go first: the maximum size is for the examples that take part.
-		batch = remove(batch, without.at(t))
-		if a.truncator != nil {
-			batch = cut(a.truncator, a.first+t, batch)
-		}
-		kept = append(kept, batch...)
-		l.starts[t+1] = int64(len(kept))
-	}
-	l.rows = kept
-	return l, nil
+	return rows, ends
 }
 
 // truncator truncates batches under a key.
 type truncator struct {
 	sampling.Truncation
 	*stepWords
-	first  int                                 // step of sizes[0]
 	sizes  []size                              // of a cell, to the units of which batches are cut; nil for the maximum size
 	excess func(step int, priorities []uint64) // takes the place of cutting; nil to cut
 }
@@ -130,20 +176,29 @@ func (c Config) truncator(ctx context.Context) (*truncator, error) {
 	return &truncator{Truncation: *c.Spec.Truncation, stepWords: newStepWords(key)}, err
 }
 
-func cut[R int32 | int64](t *truncator, step int, rows []R) []R {
-	words := func(row int64) sampling.Words { return t.at(row, step) }
+// cut truncates units, of a step of the shard of b, in place.
+func (t *truncator) cut(b *batches, step int, units []int64) []int64 {
+	if t == nil {
+		return units
+	}
+	words := func(unit int64) sampling.Words {
+		if b.brought != nil {
+			unit = b.brought[unit]
+		}
+		return t.at(unit, b.first+step)
+	}
 	if t.excess != nil {
-		t.excess(step, sampling.Priorities(rows, words))
-		return rows
+		t.excess(step, sampling.Priorities(units, words))
+		return units
 	}
 	to := t.Truncation
 	if t.sizes != nil {
-		to.MaxBatchSize = t.sizes[step-t.first].Units
+		to.MaxBatchSize = t.sizes[step].Units
 		if to.MaxBatchSize == 0 { // which is none of its own
-			return rows[:0]
+			return units[:0]
 		}
 	}
-	return sampling.Cut(to, rows, words)
+	return sampling.Cut(to, units, words)
 }
 
 // stepWords gives the words of rows at steps.
@@ -164,7 +219,7 @@ func (w *stepWords) at(row int64, step int) sampling.Words {
 }
 
 // remove deletes the rows of out from rows, in place. Both ascend.
-func remove[R int32 | int64](rows, out []R) []R {
+func remove(rows, out []int64) []int64 {
 	if len(out) == 0 {
 		return rows
 	}
@@ -180,64 +235,7 @@ func remove[R int32 | int64](rows, out []R) []R {
 	return kept
 }
 
-// batches are the batches of a cell: batch t is rows[starts[t]:starts[t+1]], ascending, or by owner where
-// owners take part.
-type batches[R int32 | int64] struct {
-	lists[R]
-	first int        // step of batch 0
-	ends  lists[int] // in a batch, of each owner's rows; without lists unless owners take part
-	names *nameIndex // nil if ids are row numbers, or were not carried
-}
-
-// assembled are batches of rows of either type.
-type assembled interface {
-	sizes() []size
-	each(c Config, block int, among [][]size, per int, use func(*Part) error) error
-}
-
-// assemble makes the batches of a cell from its chunks. Rows of 4 bytes halve its memory.
-func (c Config) assemble(ctx context.Context, cell uint32, chunks side, t *truncator) (assembled, error) {
-	if manifest.RowType(c.Examples) == manifest.DInt32 {
-		return assemble[int32](ctx, c, cell, chunks, t)
-	}
-	return assemble[int64](ctx, c, cell, chunks, t)
-}
-
-func assemble[R int32 | int64](
-	ctx context.Context,
-	c Config,
-	cell uint32,
-	chunks side,
-	t *truncator,
-) (b *batches[R], err error) {
-	start := c.shards().start[int(cell)/c.Blocks:]
-	b = &batches[R]{first: int(start[0])}
-	a := &assembly[R]{first: b.first, steps: int(start[1]) - b.first, truncator: t, ids: c.IDs.Type}
-	g := &groups[R]{steps: a.steps}
-	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
-		switch {
-		case len(chunk) > 0 && kind(chunk[0]) == grouped && c.Spec.Owners != nil:
-			err = g.add(chunk)
-		case len(chunk) > 0 && kind(chunk[0]) == named && !c.needsNames():
-		default:
-			err = a.add(chunk)
-		}
-		if err != nil {
-			return b, err
-		}
-	}
-	if c.Spec.Owners != nil {
-		b.lists, b.ends = g.batches(b.first, t)
-	} else if b.lists, err = a.batches(); err != nil {
-		return b, err
-	}
-	if c.needsNames() {
-		b.names = newNameIndex(a.names)
-	}
-	return b, ctx.Err()
-}
-
-// Part is some of the entries of a batch. The next part reuses Rows and Places.
+// Part is some of the entries of a batch. It must not be changed, and Places not kept.
 type Part struct {
 	Step        int
 	Part, Parts int // of the step, from 0
@@ -275,7 +273,7 @@ func Assemble(
 }
 
 // each calls use for the parts of a cell among the others of its shard.
-func (b *batches[R]) each(c Config, block int, among [][]size, per int, use func(*Part) error) error {
+func (b *batches) each(c Config, block int, among [][]size, per int, use func(*Part) error) error {
 	if o := c.Spec.Owners; o != nil {
 		per = max(1, per/o.ExamplesPerOwner) // owners of a part
 	}
@@ -284,8 +282,7 @@ func (b *batches[R]) each(c Config, block int, among [][]size, per int, use func
 		p.IDs = &b.names.ids
 	}
 	for t, own := range among[block] {
-		rows := b.at(t)
-		if own.Rows != len(rows) {
+		if own != b.size(t) {
 			return errSizes
 		}
 		p.Step, p.Parts, p.Size = b.first+t, 0, 0
@@ -298,18 +295,11 @@ func (b *batches[R]) each(c Config, block int, among [][]size, per int, use func
 		}
 		nobody := p.Parts == 0 && block == 0
 		p.Parts = max(1, p.Parts)
-		for done := 0; done < own.Units || nobody; done += per {
-			n := min(per, own.Units-done)
-			if b.ends.starts != nil {
-				p.Ends = nil
-				start := len(b.at(t)) - len(rows)
-				for _, end := range b.ends.at(t)[done : done+n] {
-					p.Ends, n = append(p.Ends, end-start), end-start
-				}
-			}
-			p.Rows = p.Rows[:0]
-			for _, row := range rows[:n] {
-				p.Rows = append(p.Rows, int64(row))
+		for units := b.at(t); len(units) > 0 || nobody; nobody = false {
+			n := min(per, len(units))
+			p.Rows, p.Ends = units[:n], nil
+			if b.brought != nil {
+				p.Rows, p.Ends = b.ofOwners(units[:n])
 			}
 			if b.names != nil {
 				p.Places = b.names.appendPlaces(p.Places[:0], p.Rows)
@@ -318,7 +308,7 @@ func (b *batches[R]) each(c Config, block int, among [][]size, per int, use func
 				return err
 			}
 			p.Part++
-			rows, nobody = rows[n:], false
+			units = units[n:]
 		}
 	}
 	return nil

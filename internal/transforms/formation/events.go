@@ -16,12 +16,13 @@ const (
 	taken   kind = iota // row takes part in step, unless an event of kind blocked removes it
 	blocked             // row does not take part in step
 	named               // ids of rows, for the long form of the files
-	grouped             // the rows that an owner brings to a step
 )
 
 // A chunk of events is one byte of kind, then for each event the difference of its row from the
-// previous row (signed varint) and its step, counted from the first of the shard (varint). A chunk
-// of names is the byte of kind and one encoded [ownergraph.Edges].
+// previous row (signed varint) and its step, counted from the first of the shard (varint). If owners
+// take part, the row is the first one of an owner, and a list of what each row that the owner brings has
+// more than it follows ([AppendInts]). A chunk of names is the byte of kind and one encoded
+// [ownergraph.Edges].
 
 var errChunk = errors.New("malformed chunk of events")
 
@@ -108,32 +109,6 @@ func (p *eventPacker) flush(dst []chunk) []chunk {
 		}
 	}
 	return dst
-}
-
-// eachEvent calls f for the events of a chunk. It refuses steps outside a shard with that many
-// steps.
-func eachEvent(b []byte, steps int, f func(row int64, step int)) error {
-	row := int64(0)
-	for b = b[1:]; len(b) > 0; {
-		delta, k := binary.Varint(b)
-		if k <= 0 {
-			return errChunk
-		}
-		step, l := binary.Uvarint(b[k:])
-		row += delta
-		if l <= 0 || step >= uint64(steps) || row < 0 {
-			return errChunk
-		}
-		b = b[k+l:]
-		f(row, int(step))
-	}
-	return nil
-}
-
-// firstRow returns the row of a chunk's first event.
-func firstRow(b []byte) int64 {
-	row, _ := binary.Varint(b[1:])
-	return row
 }
 
 // namePacker gathers, for each cell, the ids of the rows with events in it.

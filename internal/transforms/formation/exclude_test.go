@@ -60,10 +60,11 @@ func TestHotOwner(t *testing.T) {
 	e := &excluder{minSep: minSep, out: newEventPacker(newShards(steps, 3, 1, 1), blocked), coins: packed.Spool{Limit: 50_000, Dir: t.TempDir()}}
 	var got []event
 	chunks := 0
-	err := e.exclude(&bucket, func(shard uint32, chunk []byte) {
+	err := e.exclude(&bucket, func(cell uint32, chunk []byte) {
 		chunks++
-		first := e.out.start[shard]
-		must.Do(t, eachEvent(chunk, steps, func(row int64, step int) { got = append(got, event{row, first + int32(step)}) }))
+		first := e.out.start[cell]
+		shard := &batches{starts: make([]int64, steps+1)}
+		must.Do(t, shard.eachEvent(chunk, func(row int64, step int) { got = append(got, event{row, first + int32(step)}) }))
 	})
 	if err != nil || e.coins.Close() != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@
 // [Range] and [Table] draw every example's participations from its own stream and shuffle the
 // pairs (step, row) in packed chunks by shard of steps. [Drawn.Write] writes each shard's files
 // ([minsep/internal/transforms/manifestio]), [Assemble] gives its batches to a caller, each in one task,
-// which holds the shard in memory: about 12 bytes a participation. Large steps are divided into blocks
+// which holds the shard in memory: about 16 bytes a participation. Large steps are divided into blocks
 // of rows, too: a task assembles a cell, a block of a shard, and all sizes come to it as a side input;
 // only the file of a step comes from one task, which gets the assembled rows in order and holds none.
 //

@@ -167,8 +167,7 @@ func TestIDsOfAnotherType(t *testing.T) {
 	ids.AppendInt(7)
 	names := newNamePacker(newShards(1, 1, 1, 1))
 	names.add(&ids, 0, 0, []int32{0})
-	a := &assembly[int64]{steps: 1, ids: ownergraph.String}
-	must.Fail(t, "integers", "ids of the table are of type int64")(a.add(names.flush(nil)[0].bytes))
+	must.Fail(t, "integers", "ids of the table are of type int64")(decodeNames(names.flush(nil)[0].bytes, ownergraph.String))
 }
 
 // FuzzAssembly: no chunk makes the reader panic, and what it accepts lies in the shard.
@@ -177,16 +176,32 @@ func FuzzAssembly(f *testing.F) {
 	p.add(5, 6)
 	p.add(3, 7)
 	f.Add(p.flush(nil)[0].bytes)
+	p.add(5, 6)
+	p.buffers[1] = AppendInts(p.buffers[1], []int64{0, 4})
+	f.Add(p.flush(nil)[0].bytes)
 	f.Add([]byte{byte(named), 1, 2})
 	f.Add([]byte{byte(blocked), 0x80})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		a := &assembly[int64]{first: 5, steps: 5}
-		if a.add(b) != nil {
-			return
-		}
-		l, err := a.batches()
-		if err == nil && (len(l.starts) != 6 || l.starts[5] != int64(len(l.rows))) {
-			t.Errorf("%d starts for %d rows", len(l.starts), len(l.rows))
+	f.Fuzz(func(t *testing.T, chunk []byte) {
+		for _, unit := range []*sampling.OwnerSampling{nil, {ExamplesPerOwner: 2}} {
+			c := Config{Settings: Settings{Shards: 2, Blocks: 1}, Examples: 100}
+			c.Spec = sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 10}, Owners: unit}
+			b, err := c.assemble(t.Context(), 1, once(chunk), nil)
+			if err != nil {
+				continue
+			}
+			if len(b.starts) != 6 || b.starts[5] != int64(len(b.units)) {
+				t.Errorf("%d starts for %d units", len(b.starts), len(b.units))
+			}
+			b.sizes()
 		}
 	})
+}
+
+// once gives a chunk once.
+func once(chunk []byte) side {
+	return func(to *[]byte) bool {
+		given := chunk
+		*to, chunk = given, nil
+		return given != nil
+	}
 }

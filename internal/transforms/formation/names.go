@@ -2,6 +2,7 @@ package formation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"minsep/internal/ownergraph"
@@ -57,6 +58,19 @@ func newNameIndex(chunks []ownergraph.Edges) *nameIndex {
 		x.rows = nil
 	}
 	return x
+}
+
+// decodeNames decodes a chunk of ids, whose owners are row numbers.
+func decodeNames(chunk []byte, of ownergraph.IDType) (n ownergraph.Edges, err error) {
+	switch rest, err := n.Decode(chunk[1:]); {
+	case err != nil:
+		return n, err
+	case len(rest) > 0:
+		return n, errChunk
+	case n.Examples.Type != of:
+		return n, fmt.Errorf("ids of the table are of type %v, the configuration says %v", n.Examples.Type, of)
+	}
+	return n, nil
 }
 
 // sort puts rows into ascending order, each once.

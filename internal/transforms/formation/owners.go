@@ -91,7 +91,7 @@ func (*drawOwnersFn) ProcessElement(
 		words:   stream.NewSource(sample).Stream(stream.Address{}),
 		unit:    *c.Spec.Owners,
 		subsets: newStepWords(bring),
-		out:     &groupPacker{*newEventPacker(c.shards(), grouped)},
+		out:     newEventPacker(c.shards(), taken),
 	}
 	if c.needsNames() {
 		d.names = newNamePacker(d.out.shards)
@@ -111,14 +111,15 @@ type ownerDrawer struct {
 	words   *stream.Stream
 	unit    sampling.OwnerSampling
 	subsets *stepWords
-	out     *groupPacker
+	out     *eventPacker
 	names   *namePacker // nil unless the long form needs ids
 
 	owner    stream.Address
 	rows     []int64 // of the owner, ascending
 	ids      ownergraph.IDs
 	steps    []int32
-	brought  []int
+	brought  []int     // indexes in rows
+	more     []int64   // what rows that are brought have more than the first of the owner
 	taken    [][]int32 // by row of the owner, with names only: the cells for which it was drawn
 	held     int       // rows of events in out
 	examples int
@@ -150,7 +151,14 @@ func (d *ownerDrawer) draw(emit emitChunk) {
 	d.steps = d.process.Draw(d.steps[:0], d.words, first)
 	for _, step := range d.steps {
 		d.brought = d.unit.Draw(d.brought[:0], d.subsets.at(first, int(step)), len(d.rows))
-		cell := d.out.add(first, step, d.rows, d.brought)
+		d.more = d.more[:0]
+		for _, i := range d.brought {
+			d.more = append(d.more, d.rows[i]-first)
+		}
+		// A batch is in the order of the first rows that are brought.
+		cell := d.out.cell(d.rows[d.brought[0]], step)
+		d.out.addTo(cell, first, step)
+		d.out.buffers[cell] = AppendInts(d.out.buffers[cell], d.more)
 		d.held += len(d.brought)
 		if d.names != nil {
 			d.take(cell)

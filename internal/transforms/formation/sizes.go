@@ -22,14 +22,21 @@ type cellSizes struct {
 	Sizes []size
 }
 
-func (b *batches[R]) sizes() []size {
-	list := make([]size, len(b.starts)-1)
-	for t := range list {
-		list[t].Rows = len(b.at(t))
-		list[t].Units = list[t].Rows
-		if b.ends.starts != nil {
-			list[t].Units = len(b.ends.at(t))
-		}
+func (b *batches) size(t int) size {
+	units := b.at(t)
+	if b.brought == nil {
+		return size{len(units), len(units)}
+	}
+	rows := 0
+	for _, u := range units {
+		rows += int(b.brought[u+1])
+	}
+	return size{len(units), rows}
+}
+
+func (b *batches) sizes() (list []size) {
+	for t := range len(b.starts) - 1 {
+		list = append(list, b.size(t))
 	}
 	return list
 }
@@ -79,7 +86,7 @@ func (c Config) among(ctx context.Context, cell uint32, sizes side) (t *truncato
 		return t, nil, err
 	}
 	if all, err = readSizes(c, cell, sizes); err == nil && t != nil {
-		t.sizes, t.first = all[int(cell)%c.Blocks], int(c.shards().start[int(cell)/c.Blocks])
+		t.sizes = all[int(cell)%c.Blocks]
 	}
 	return t, all, err
 }
@@ -144,8 +151,8 @@ func (*excessFn) ProcessElement(
 	t.excess = func(step int, priorities []uint64) {
 		slices.Sort(priorities)
 		n := len(priorities)
-		for _, priority := range priorities[n-min(n, more[step-t.first]):] {
-			b := binary.BigEndian.AppendUint32(nil, uint32(step-t.first))
+		for _, priority := range priorities[n-min(n, more[step]):] {
+			b := binary.BigEndian.AppendUint32(nil, uint32(step))
 			b = binary.BigEndian.AppendUint64(b, ^priority)
 			packer.Add(cell/blocks, binary.BigEndian.AppendUint32(b, ^(cell%blocks)), emit)
 		}

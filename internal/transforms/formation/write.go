@@ -24,8 +24,8 @@ func AppendInts[T int | int64](b []byte, list []T) []byte {
 	return b
 }
 
-// DecodeInts returns the list that AppendInts wrote, nil if it is empty, and the rest of b.
-func DecodeInts[T int | int64](b []byte) (list []T, rest []byte, err error) {
+// DecodeInts appends to list what AppendInts wrote, and returns the rest of b.
+func DecodeInts[T int | int64](list []T, b []byte) (_ []T, rest []byte, err error) {
 	n, k := binary.Uvarint(b)
 	if k <= 0 || n > uint64(len(b)) {
 		return nil, nil, errInts
@@ -101,8 +101,8 @@ func (f *writeFn) ProcessElement(
 		err = packed.Sort(c.TempDir, chunks, func(s *packed.Sorter) (err error) {
 			files, err = sink.Write(rowsOf(all), func(use manifestio.UseRows) error {
 				return s.Each(func(piece []byte) error {
-					rows, b, err := DecodeInts[int64](piece[8:])
-					ends, _, more := DecodeInts[int](b)
+					rows, b, err := DecodeInts[int64](nil, piece[8:])
+					ends, _, more := DecodeInts[int](nil, b)
 					return cmp.Or(err, more, use(int(binary.BigEndian.Uint32(piece)), rows, ends))
 				})
 			})
