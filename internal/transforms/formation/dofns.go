@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
+	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/packed"
+	"minsep/internal/parallel"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/progress"
 	"minsep/sampling"
@@ -47,9 +50,10 @@ var examplesSampled = progress.New(ExamplesSampled)
 type span struct{ First, Count int64 }
 
 const (
-	spanRows = 1 << 20 // of a span
-	jobRows  = 1 << 16 // of a job on one core
-	jobBytes = 1 << 20 // of encoded rows of a job
+	spanRows   = 1 << 20 // of a span
+	jobRows    = 1 << 16 // of a job on one core
+	jobBytes   = 1 << 20 // of encoded rows of a job
+	roundBytes = 1 << 24 // of encoded rows that are held until their jobs are done together
 )
 
 // spanFn divides the rows into spans.
@@ -82,32 +86,29 @@ type drawFn struct {
 	config                 *Config // nil before the first element
 	participations, owners stream.Key
 	process                sampling.Process
-	workers                *workers // nil before the first element of a bundle
+	drawers                sync.Pool // of *drawer
 }
 
-// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
+// begin makes the worker ready at its first element, with which the configuration comes.
 func (f *drawFn) begin(ctx context.Context, resolved side) error {
-	if f.workers != nil {
+	if f.config != nil {
 		return nil
 	}
-	if f.config == nil {
-		r, err := ReadResolved(resolved)
-		if err != nil {
-			return err
-		}
-		if f.participations, err = r.Config.key(ctx, drawPurpose); err != nil {
-			return err
-		}
-		purpose := ownerPurpose
-		if r.Config.Spec.Owners != nil { // who draw by their addresses
-			purpose = samplePurpose
-		}
-		if f.owners, err = r.Config.key(ctx, purpose); err != nil {
-			return err
-		}
-		f.config, f.process = &r.Config, r.Config.Spec.Process()
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
 	}
-	f.workers = startWorkers(f.config.Workers, f.newDrawer)
+	if f.participations, err = r.Config.key(ctx, drawPurpose); err != nil {
+		return err
+	}
+	purpose := ownerPurpose
+	if r.Config.Spec.Owners != nil { // who draw by their addresses
+		purpose = samplePurpose
+	}
+	if f.owners, err = r.Config.key(ctx, purpose); err != nil {
+		return err
+	}
+	f.config, f.process = &r.Config, r.Config.Spec.Process()
 	return nil
 }
 
@@ -129,35 +130,30 @@ func (f *drawFn) newDrawer() *drawer {
 	return d
 }
 
-// take returns a function that emits an output. The goroutine of the bundle calls it: Beam's
-// emitters must not be called by others.
-func (f *drawFn) take(ctx context.Context, events, owners emitChunk) func(output) error {
-	return func(out output) error {
+// draw does jobs on all cores, then emits what they drew: Beam's emitters are for one goroutine. The
+// output of a job does not depend on the goroutine that did it.
+func (f *drawFn) draw(ctx context.Context, jobs []job, events, owners emitChunk) error {
+	outputs := make([]output, len(jobs))
+	errs := parallel.Each(len(jobs), f.config.Workers, func(i int) (err error) {
+		d, _ := f.drawers.Get().(*drawer)
+		if d == nil {
+			d = f.newDrawer()
+		}
+		if outputs[i], err = d.draw(jobs[i]); err == nil {
+			f.drawers.Put(d)
+		}
+		return cmp.Or(err, ctx.Err())
+	})
+	for i, out := range outputs {
+		if errs[i] != nil {
+			return errs[i]
+		}
 		emitAll(out.events, events)
 		emitAll(out.owners, owners)
 		examplesSampled.Add(ctx, out.examples)
-		return out.err
 	}
+	return nil
 }
-
-func (f *drawFn) finish(ctx context.Context, events, owners emitChunk) error {
-	if f.workers == nil {
-		return nil
-	}
-	err := f.workers.drain(f.take(ctx, events, owners))
-	f.stop()
-	return err
-}
-
-func (f *drawFn) stop() {
-	if f.workers != nil {
-		f.workers.stop()
-		f.workers = nil
-	}
-}
-
-// Teardown ends the workers of a failed bundle, for which Beam does not call FinishBundle.
-func (f *drawFn) Teardown() { f.stop() }
 
 // drawRangeFn draws for numbered examples, which are their own rows and owners.
 type drawRangeFn struct{ drawFn }
@@ -166,26 +162,17 @@ func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, resolved side,
 	if err := f.begin(ctx, resolved); err != nil {
 		return err
 	}
-	take := f.take(ctx, events, nil)
+	var jobs []job
 	for done := int64(0); done < s.Count; done += jobRows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.workers.submit(job{first: s.First + done, count: min(jobRows, s.Count-done)}, take); err != nil {
-			return err
-		}
+		jobs = append(jobs, job{first: s.First + done, count: min(jobRows, s.Count-done)})
 	}
-	return nil
-}
-
-func (f *drawRangeFn) FinishBundle(ctx context.Context, _ side, events emitChunk) error {
-	return f.finish(ctx, events, nil)
+	return f.draw(ctx, jobs, events, nil)
 }
 
 // drawTableFn draws for the rows of a table.
 type drawTableFn struct {
 	drawFn
-	held      job
+	held      [][]byte
 	heldBytes int
 	tally     tally
 }
@@ -203,19 +190,22 @@ func (f *drawTableFn) ProcessElement(
 	if err := f.tally.add(rows); err != nil {
 		return err
 	}
-	// Beam's elements are small here: jobs of several of them cost less to hand over.
-	f.held.rows = append(f.held.rows, rows)
+	f.held = append(f.held, rows)
 	f.heldBytes += len(rows)
-	if f.heldBytes < jobBytes {
+	if f.heldBytes < roundBytes {
 		return ctx.Err()
 	}
-	return f.submit(f.take(ctx, events, owners))
+	return f.drawHeld(ctx, events, owners)
 }
 
-func (f *drawTableFn) submit(take func(output) error) error {
-	err := f.workers.submit(f.held, take)
-	f.held, f.heldBytes = job{}, 0
-	return err
+// drawHeld draws for the held rows. Elements are small: a job of several of them makes larger chunks.
+func (f *drawTableFn) drawHeld(ctx context.Context, events, owners emitChunk) error {
+	var jobs []job
+	for rows := range slices.Chunk(f.held, max(1, len(f.held)*jobBytes/f.heldBytes)) {
+		jobs = append(jobs, job{rows: rows})
+	}
+	f.held, f.heldBytes = nil, 0
+	return f.draw(ctx, jobs, events, owners)
 }
 
 func (f *drawTableFn) FinishBundle(
@@ -224,14 +214,11 @@ func (f *drawTableFn) FinishBundle(
 	events, owners emitChunk,
 	tallies func([]byte),
 ) error {
-	if f.workers == nil { // a bundle without elements
+	f.tally.emit(tallies)
+	if len(f.held) == 0 {
 		return nil
 	}
-	if err := f.submit(f.take(ctx, events, owners)); err != nil {
-		return err
-	}
-	f.tally.emit(tallies)
-	return f.finish(ctx, events, owners)
+	return f.drawHeld(ctx, events, owners)
 }
 
 // excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.

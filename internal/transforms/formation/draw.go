@@ -10,6 +10,19 @@ import (
 	"minsep/sampling"
 )
 
+// job is a part of the examples: a range of numbered ones, or encoded ownergraph.Rows.
+type job struct {
+	first, count int64
+	rows         [][]byte
+}
+
+// output holds the draws of a job.
+type output struct {
+	events   []chunk // by cell
+	owners   []chunk // by bucket of owners
+	examples int
+}
+
 // drawer draws the participations, or the coins, of one job at a time, or packs its rows by owner.
 type drawer struct {
 	src     *stream.Source
@@ -33,8 +46,7 @@ func (d *drawer) participate(at stream.Address, row int64) {
 
 // draw draws for the rows of a job: a range of numbers, or encoded rows of a table. It flushes all
 // packers at the end, so that the output of a job does not depend on the goroutine that drew it.
-func (d *drawer) draw(j job) output {
-	var out output
+func (d *drawer) draw(j job) (out output, err error) {
 	for i := range j.count {
 		row := j.first + i
 		d.participate(d.src.IntAddress(row, 0), row)
@@ -42,8 +54,8 @@ func (d *drawer) draw(j job) output {
 	}
 	out.examples = int(j.count)
 	for _, b := range j.rows {
-		if out.err = d.drawRows(b); out.err != nil {
-			return out
+		if err := d.drawRows(b); err != nil {
+			return out, err
 		}
 		if d.config.Spec.Owners == nil { // owners draw later
 			out.examples += d.rows.Len()
@@ -56,7 +68,7 @@ func (d *drawer) draw(j job) output {
 	if d.owners != nil {
 		out.owners = d.owners.flush()
 	}
-	return out
+	return out, nil
 }
 
 // inTable refuses row numbers outside a table of the given number of examples.
