@@ -95,7 +95,8 @@ Start with:  minsep run --example > plan.json`,
 
 // readPlan reads the plan that a user names.
 func readPlan(ctx context.Context, path string) (stages.Plan, error) {
-	text, err := stages.ReadFile(ctx, path)
+	const most = 256 << 10 // see [strictjson.Plain]
+	text, err := store.ReadText(ctx, path, most)
 	if errors.Is(err, store.ErrNotRegular) {
 		err = param.Fault("plan", path, "must be a file: minsep run --example prints a plan to start from")
 	}

@@ -45,7 +45,9 @@ func schema(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	for _, name := range args[1:] {
 		for _, text := range strings.Split(strings.TrimSpace(documents(ts.ReadFile(name), strings.HasSuffix(name, ".log"))), "\x00") {
-			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(strictjson.Plain([]byte(text))))
+			plain, err := strictjson.Plain([]byte(text))
+			ts.Check(err)
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
 			ts.Check(err)
 			if err := compiled.Validate(value); (err != nil) != neg {
 				ts.Fatalf("%s: %v", name, err)

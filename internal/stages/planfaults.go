@@ -20,15 +20,14 @@ import (
 // choose it.
 const AutoBandsRule = "must be a whole number: minsep plan chooses it, together with the scheme and its min-sep"
 
-// ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
-// allowed. Its error joins every fault of the text: unknown fields, fields that are given twice, values
+// ParsePlan reads a plan: JSON, in which comments and a comma after the last element are allowed. Its error joins every fault of the text: unknown fields, fields that are given twice, values
 // of a wrong type, and zeros in place of a default.
 func ParsePlan(name string, b []byte) (p Plan, err error) {
-	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
 		return p, param.Fault("plan", name, "is empty; minsep run --example prints a plan to start from")
 	}
-	if err := strictjson.Invalid(b); err != nil {
+	if b, err = strictjson.Plain(b); err != nil {
 		return p, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
 	}
 	c := param.Checker{}

@@ -174,12 +174,9 @@ const (
 	UnknownField = "unknown field"
 )
 
-// Decode decodes JSON into v, a pointer to a struct, and returns every fault, up to some fifty. Fields without a
-// fault are set even if others have one.
+// Decode decodes what [Plain] returns into v, a pointer to a struct, and returns every fault, up to some
+// fifty. Fields without a fault are set even if others have one.
 func Decode(b []byte, v any) (faults []Fault) {
-	if err := Invalid(b); err != nil {
-		return []Fault{{Rule: err.Error()}}
-	}
 	sound := check("", b, reflect.TypeOf(v).Elem(), &faults)
 	if err := json.Unmarshal(sound, v); err != nil {
 		faults = append(faults, Fault{Rule: err.Error()})
