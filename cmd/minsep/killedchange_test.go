@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"minsep/internal/killtest"
 	"minsep/internal/must"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
@@ -155,14 +154,14 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 func (p killedPlace) killed(line string) (kills int) {
 	p.t.Helper()
 	p.copy(p.dir, p.kept)
-	changes := killtest.Changes(p.t, p.command(line))
+	changes := changesOf(p.t, p.command(line))
 	want := hashes(p.t, p.dir)
 	for n, change := range changes {
 		if !stattest.Long() && n%100 != 0 && !telling.MatchString(change) {
 			continue
 		}
 		p.copy(p.kept, p.dir)
-		if killtest.BeforeChange(p.t, p.command(line), n) {
+		if killedBefore(p.t, p.command(line), n) {
 			kills++
 		}
 		out, err := p.command(line).CombinedOutput()

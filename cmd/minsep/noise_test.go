@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"minsep/internal/killtest"
 	"minsep/internal/manifest"
 	"minsep/internal/must"
 	"minsep/internal/noise"
@@ -58,11 +57,11 @@ func testKilledNoise(t *testing.T, kind string) {
 	kept := map[string]os.FileInfo{} // files of noise that were there after a kill
 	killed := 0
 	for i, files := range []int{0, 1, 5, 12, 20, 30, 40, 50} { // of 72
-		m := killtest.Moment{Glob: filepath.Join(folder, "shard-*", "steps-*"), Files: files}
+		m := moment{glob: filepath.Join(folder, "shard-*", "steps-*"), files: files}
 		if files == 0 {
-			m.Glob = folder
+			m.glob = folder
 		}
-		if sent, _ := killtest.Once(t, noise(), m, rng.IntN(5), []os.Signal{os.Kill, os.Interrupt}[i%2]); !sent {
+		if sent, _ := killedOnce(t, noise(), m, rng.IntN(5), []os.Signal{os.Kill, os.Interrupt}[i%2]); !sent {
 			break // it was faster
 		}
 		ix, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat)

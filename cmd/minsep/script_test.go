@@ -14,7 +14,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"minsep/internal/crash"
-	"minsep/internal/killtest"
 	"minsep/internal/stream"
 	"minsep/internal/testrun"
 )
@@ -25,7 +24,7 @@ const beCommand = "MINSEP_TEST_IS_COMMAND"
 func TestMain(m *testing.M) {
 	ownSamples = 20 * time.Millisecond
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
-		killtest.Arm()
+		armed()
 		fixedMain()
 	}
 	testscript.Main(m, map[string]func(){"minsep": fixedMain})
@@ -188,7 +187,7 @@ func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	c := exec.Command(program, args[2:]...)
 	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "PATH="+ts.Getenv("PATH"))
-	if sent, err := killtest.Once(scriptT{ts: ts}, c, killtest.Moment{Glob: ts.MkAbs(args[0])}, 0, os.Kill); !sent {
+	if sent, err := killedOnce(scriptT{ts: ts}, c, moment{glob: ts.MkAbs(args[0])}, 0, os.Kill); !sent {
 		ts.Fatalf("the command ended by itself: %v", err)
 	}
 }

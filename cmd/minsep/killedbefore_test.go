@@ -1,4 +1,4 @@
-package killtest
+package main
 
 import (
 	"bytes"
@@ -14,15 +14,15 @@ import (
 	"minsep/internal/store"
 )
 
-// Environment variables that [Arm] obeys.
+// Environment variables that [armed] obeys.
 const (
 	listVariable = "MINSEP_TEST_CHANGES" // path of a file: list the changes there
 	killVariable = "MINSEP_TEST_KILL"    // n: kill this process before its change n, counted from 0
 )
 
-// Arm makes this process obey the environment variables that [Changes] and [BeforeChange] set. The
+// armed makes this process obey the environment variables that [changesOf] and [killedBefore] set. The
 // tested program calls it first.
-func Arm() {
+func armed() {
 	if path := os.Getenv(listVariable); path != "" {
 		list, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
@@ -47,9 +47,9 @@ func Arm() {
 	}
 }
 
-// Changes runs a command to its end and returns the changes of files and folders that it makes, in
+// changesOf runs a command to its end and returns the changes of files and folders that it makes, in
 // order, such as "rename run/run.json".
-func Changes(t testing.TB, c *exec.Cmd) (changes []string) {
+func changesOf(t testing.TB, c *exec.Cmd) (changes []string) {
 	t.Helper()
 	list := filepath.Join(t.TempDir(), "changes")
 	c.Env = append(c.Environ(), listVariable+"="+list)
@@ -63,9 +63,9 @@ func Changes(t testing.TB, c *exec.Cmd) (changes []string) {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// BeforeChange runs a command and kills it just before its change n, counted from 0. It reports
+// killedBefore runs a command and kills it just before its change n, counted from 0. It reports
 // whether the command was killed; one that makes fewer changes must succeed.
-func BeforeChange(t testing.TB, c *exec.Cmd, n int) (killed bool) {
+func killedBefore(t testing.TB, c *exec.Cmd, n int) (killed bool) {
 	t.Helper()
 	var out bytes.Buffer
 	c.Env, c.Stdout, c.Stderr = append(c.Environ(), fmt.Sprintf("%s=%d", killVariable, n)), &out, &out

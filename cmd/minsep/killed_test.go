@@ -1,6 +1,7 @@
-// Package killtest kills processes under test at events instead of times, so that a test does the
-// same on a slow, a busy and a fast machine.
-package killtest
+package main
+
+// Processes under test are killed at events instead of times, so that a test does the same on a slow, a
+// busy and a fast machine.
 
 import (
 	"os"
@@ -10,26 +11,26 @@ import (
 	"time"
 )
 
-// Moment is an event: at least Files files (at least one) match Glob.
-type Moment struct {
-	Glob  string // absolute
-	Files int
+// moment is an event: at least files files (at least one) match glob.
+type moment struct {
+	glob  string // absolute
+	files int
 }
 
-// Reached reports whether the moment has come.
-func (m Moment) Reached(t testing.TB) bool {
+// reached reports whether the moment has come.
+func (m moment) reached(t testing.TB) bool {
 	t.Helper()
-	paths, err := filepath.Glob(m.Glob)
+	paths, err := filepath.Glob(m.glob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(paths) >= max(1, m.Files)
+	return len(paths) >= max(1, m.files)
 }
 
-// Once starts a command. When the moment is reached, and after looks further polls, it sends the
+// killedOnce starts a command. When the moment is reached, and after looks further polls, it sends the
 // signal. It waits for the end and reports whether the signal was sent in time; if not, the command
 // ended by itself. err is the command's.
-func Once(t testing.TB, c *exec.Cmd, m Moment, looks int, signal os.Signal) (sent bool, err error) {
+func killedOnce(t testing.TB, c *exec.Cmd, m moment, looks int, signal os.Signal) (sent bool, err error) {
 	t.Helper()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func Once(t testing.TB, c *exec.Cmd, m Moment, looks int, signal os.Signal) (sen
 			return false, err
 		case <-time.After(time.Millisecond): // between polls
 		}
-		switch reached = reached || m.Reached(t); {
+		switch reached = reached || m.reached(t); {
 		case reached && looks == 0:
 			if c.Process.Signal(signal) != nil { // it has ended already
 				return false, <-ended
