@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/internal/montecarlo"
 	"minsep/internal/must"
 	"minsep/internal/ownergraph"
 	"minsep/mechanism"
@@ -106,15 +105,14 @@ func (r rotated) delta(owner uint32, known bool, gamma float64) float64 {
 func (r rotated) claimed(t *testing.T, gamma float64) float64 {
 	t.Helper()
 	run := Run{Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: rotatedSteps, EpochSteps: rotatedPeriod}}, Strategy: r.strategy, MaxExamplesPerOwner: 1}
-	ratio := must.Get(montecarlo.NewEvaluator(run.Loss(r.sigma)))(t)
+	ratio := must.Get(run.Loss(r.sigma).LogRatio())(t)
 	q := r.density([][rotatedSteps]float64{{}}, []float64{1})
 	p, y := make([]float64, len(q)), make([]float64, rotatedSteps)
 	for i := range q {
 		for t, k := range [...]int{i / rotatedPoints / rotatedPoints, i / rotatedPoints % rotatedPoints, i % rotatedPoints} {
 			y[t] = r.sigma * rotatedReach * (2*float64(k)/(rotatedPoints-1) - 1)
 		}
-		log := must.Get(ratio.LogRatio(y))(t)
-		p[i] = q[i] * math.Exp(log)
+		p[i] = q[i] * math.Exp(ratio(y))
 	}
 	return max(excess(p, q, gamma), excess(q, p, gamma))
 }

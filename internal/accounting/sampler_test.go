@@ -121,7 +121,7 @@ func generating(run Run, u []float64) (float64, error) {
 	if spec.Exactness() == montecarlo.Drawn {
 		spec.MaxExamplesPerOwner, times = 0, spec.MaxExamplesPerOwner
 	}
-	e, err := montecarlo.NewEvaluator(spec)
+	logRatio, err := spec.LogRatio()
 	if err != nil {
 		return 0, err
 	}
@@ -129,8 +129,7 @@ func generating(run Run, u []float64) (float64, error) {
 	for i, v := range u {
 		y[i] = v * sigma * sigma
 	}
-	loss, err := e.LogRatio(y)
-	return math.Exp(float64(times) * loss), err
+	return math.Exp(float64(times) * logRatio(y)), nil
 }
 
 // compare holds draws against one distribution at points that determine the joint distribution: at

@@ -75,9 +75,9 @@ func TestByPatterns(t *testing.T) {
 		for k, v := range moved {
 			want += s.Law.Starts[k].Prob() * math.Exp((inner(v, y)-inner(v, v)/2)*s.Factor())
 		}
-		e := must.Get(NewEvaluator(reduced))(t)
-		if got, err := e.LogRatio(image); err != nil || math.Abs(got-math.Log(want)) > 1e-6 {
-			t.Fatalf("loss %g, %v, want %g", got, err, math.Log(want))
+		logRatio := must.Get(reduced.LogRatio())(t)
+		if got := logRatio(image); !(math.Abs(got-math.Log(want)) <= 1e-6) {
+			t.Fatalf("loss %g, want %g", got, math.Log(want))
 		}
 	}
 	if overlapping < 1000 || negative < 50 || never < 10 {

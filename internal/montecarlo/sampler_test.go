@@ -163,18 +163,18 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestLossesAgainstEvaluator holds sampled losses to the log-domain distribution at the same
+// TestLossesAgainstLogRatio holds sampled losses to the log-domain distribution at the same
 // outputs.
-func TestLossesAgainstEvaluator(t *testing.T) {
+func TestLossesAgainstLogRatio(t *testing.T) {
 	for name, s := range kinds() {
 		for _, d := range Directions {
 			sampler := mustSampler(t, s, d, testKey(t))
-			e := must.Get(NewEvaluator(s))(t)
+			logRatio := must.Get(s.LogRatio())(t)
 			losses := slices.Clone(sampler.batch(5)[:])
 			in := sampler.input(5)
 			for lane, loss := range losses {
 				y := sampler.kernel.Outputs(&in, lane)
-				want := must.Get(e.LogRatio(y))(t)
+				want := logRatio(y)
 				if d == Q {
 					want = -want
 				}

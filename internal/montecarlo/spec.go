@@ -3,8 +3,6 @@ package montecarlo
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 
 	"minsep/internal/montecarlo/internal/likelihood"
@@ -208,36 +206,14 @@ func (s Spec) newRatio(c *likelihood.Columns) (likelihood.Ratio, error) {
 	return ratio, nil
 }
 
-// Evaluator computes losses of given outputs in log domain, one at a time: the reference for the
-// sampler. It is not safe for concurrent use.
-type Evaluator struct {
-	spec    Spec
-	columns *likelihood.Columns
-	ratio   likelihood.Ratio
-}
-
-// NewEvaluator validates s.
-func NewEvaluator(s Spec) (*Evaluator, error) {
+// LogRatio returns ln P(y)/Q(y) as a function of as many finite entries as there are steps: the
+// reference for the sampler. It holds to 1e-9 for ratios up to e^±10000, and is not safe for concurrent
+// use.
+func (s Spec) LogRatio() (func(y []float64) float64, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	c := likelihood.NewColumns(s.Strategy)
 	ratio, err := s.newRatio(c)
-	return &Evaluator{s, c, ratio}, err
-}
-
-// LogRatio returns ln P(y)/Q(y) for as many finite entries of y as there are steps. It holds to 1e-9
-// for ratios up to e^±10000.
-func (e *Evaluator) LogRatio(y []float64) (float64, error) {
-	check, steps := param.Checker{}, e.columns.Steps
-	check.Requiref(len(y) == steps, "length of y", len(y), "must be the number of steps, %d", steps)
-	for i, v := range y {
-		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), fmt.Sprintf("y[%d]", i), v, "must be finite")
-	}
-	if err := check.Err(); err != nil {
-		return 0, err
-	}
-	loss := likelihood.LogRatio(e.ratio, e.columns, e.spec.NoiseMultiplier, y)
-	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
-	return loss, check.Err()
+	return func(y []float64) float64 { return likelihood.LogRatio(ratio, c, s.NoiseMultiplier, y) }, err
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/internal/must"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -62,8 +61,8 @@ func TestSpecGuards(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", name, err, fault)
 			}
 		}
-		if e, err := NewEvaluator(s); err == nil || e != nil {
-			t.Errorf("%s: an evaluator of a faulty spec", name)
+		if f, err := s.LogRatio(); err == nil || f != nil {
+			t.Errorf("%s: the ratio of a faulty spec", name)
 		}
 	}
 }
@@ -102,21 +101,6 @@ func TestTooManyTurns(t *testing.T) {
 	var fault *ParamError
 	if _, err := NewSampler(s, Q, testKey(t)); !errors.As(err, &fault) || !strings.Contains(err.Error(), "bands 40") {
 		t.Errorf("40 bands of Poisson sampling: %v", err)
-	}
-}
-
-func TestEvaluatorRefuses(t *testing.T) {
-	s := validSpec()
-	e := must.Get(NewEvaluator(s))(t)
-	y := make([]float64, s.Steps())
-	y[3] = math.NaN()
-	must.Fail(t, "NaN in y", "y[3] NaN")(e.LogRatio(y))
-	y[3] = 1e300
-	if v, err := e.LogRatio(y); err == nil && math.IsInf(v, 0) {
-		t.Errorf("1e300 in y: %g without an error", v)
-	}
-	if _, err := e.LogRatio(y[:4]); err == nil {
-		t.Error("a short y was taken")
 	}
 }
 

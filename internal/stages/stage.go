@@ -62,7 +62,3 @@ func (s *Stage) Folder() string {
 
 // has reports whether a plan has the stage.
 func (s *Stage) has(p Plan) bool { return s.in == nil || s.in(p) }
-
-// Faults returns the faults of the parameters that a plan gives the stage. The plan must have the
-// stage.
-func (s *Stage) Faults(p Plan) error { return s.faults(p) }

@@ -163,10 +163,6 @@ type Fault struct {
 	Value string // as written, if it is short; else ""
 }
 
-func (f Fault) String() string {
-	return strings.TrimPrefix(strings.TrimSpace(f.Field+" "+f.Value)+": "+f.Rule, ": ")
-}
-
 // Rules that callers distinguish.
 const (
 	MustBeObject = "must be an object"

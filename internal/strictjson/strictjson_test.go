@@ -87,6 +87,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
+func (f Fault) String() string {
+	return strings.TrimPrefix(strings.TrimSpace(f.Field+" "+f.Value)+": "+f.Rule, ": ")
+}
+
 type inner struct {
 	Size   int     `json:"size,omitempty"`
 	Rate   float64 `json:"rate,omitempty" strict:"zero"`
