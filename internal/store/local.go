@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -65,7 +64,7 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 	if err != nil {
 		return err
 	}
-	err = fill(f, write)
+	err = fill(f, o.Size, write)
 	if canLock {
 		defer f.Close() // releases the lock, after the temporary name is gone
 	} else {
@@ -111,18 +110,18 @@ func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(fill(f, write), f.Close()); err != nil {
+	if err = errors.Join(fill(f, 0, write), f.Close()); err != nil {
 		remove(path)
 	}
 	return err
 }
 
-// fill writes and syncs a file.
-func fill(f *os.File, write func(io.Writer) error) error {
-	w := bufio.NewWriterSize(f, 1<<18)
+// fill writes and syncs a file of at least size bytes.
+func fill(f *os.File, size int64, write func(io.Writer) error) error {
+	w := newFileWriter(f, size)
 	err := write(w)
 	if err == nil {
-		err = w.Flush()
+		err = w.flush()
 	}
 	if err == nil {
 		err = syncFile(f)
