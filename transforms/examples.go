@@ -298,24 +298,16 @@ func (e *Examples) Write(ctx context.Context, s beam.Scope) error {
 	if err != nil {
 		return err
 	}
-	params, digest, err := manifest.Params(e.limits.bound())
-	if err != nil {
+	ix := manifest.Index{Format: manifest.BoundedFormatOf(e.limits.bound()), RunID: e.training.id}
+	if ix.Params, ix.ParamsSHA256, err = manifest.Params(e.limits.bound()); err != nil {
 		return err
 	}
 	if _, err := manifest.Begin(folder, false); err != nil {
 		return err
 	}
-	publish := &publishTableFn{
-		Run:    e.training.dir,
-		Folder: folder,
-		RunID:  e.training.id,
-		Params: params,
-		SHA256: digest,
-		Format: manifest.BoundedFormatOf(e.limits.bound()),
-	}
 	e.published = beam.ParDo(
 		s,
-		publish,
+		&publishTableFn{e.training.dir, folder, ix},
 		beam.GroupByKey(s, beam.AddFixedKey(s, files)),
 		beam.SideInput{Input: e.Summary},
 	)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -221,11 +220,11 @@ func WriteNoise(ctx context.Context, s beam.Scope, b Batches, c NoiseParams, l N
 	if err := errors.Join(config.Validate(), t.claim("noise")); err != nil {
 		return beam.PCollection{}, err
 	}
-	publish := &publishNoiseFn{Folder: folder, KeyFile: t.keyFile, RunID: t.id}
-	if publish.Params, publish.SHA256, err = manifest.Params(r.Params); err != nil {
+	ix := manifest.Index{Format: manifest.NoiseFormat, RunID: t.id}
+	if ix.Params, ix.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
 		return beam.PCollection{}, err
 	}
-	publish.Facts, err = json.Marshal(
+	ix.Facts, err = json.Marshal(
 		manifest.DescribedNoise{NoiseFacts: config.Facts(r.Params.Steps, r.Params.Coordinates)},
 	)
 	if err != nil {
@@ -234,14 +233,16 @@ func WriteNoise(ctx context.Context, s beam.Scope, b Batches, c NoiseParams, l N
 	if _, err := manifest.Begin(folder, true); err != nil {
 		return beam.PCollection{}, err
 	}
-	if publish.Recipe, err = noiseshards.WriteRecipe(folder, r); err != nil {
+	recipe, err := noiseshards.WriteRecipe(folder, r)
+	if err != nil {
 		return beam.PCollection{}, err
 	}
-	config.RecipeSHA256 = publish.Recipe.SHA256
+	ix.Files, config.RecipeSHA256 = []manifest.File{recipe}, recipe.SHA256
 	files, err := noiseshards.Write(s, config)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
+	publish := &publishNoiseFn{folder, t.keyFile, ix}
 	return beam.ParDo(s, publish, beam.GroupByKey(s, beam.AddFixedKey(s, files))), nil
 }
 
@@ -316,29 +317,26 @@ func (f *noiseFn) ProcessElement(
 }
 
 // encodeBlock writes everything in little endian.
-func encodeBlock(v NoiseBlock) []byte {
-	b := make([]byte, 0, blockHead+4*len(v.Values))
-	for _, n := range []int64{int64(v.Step), int64(v.Steps), v.First, v.End} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+func encodeBlock(v NoiseBlock) ([]byte, error) {
+	head := [blockHead]int64{int64(v.Step), int64(v.Steps), v.First, v.End}
+	b, err := binary.Append(make([]byte, 0, 8*blockHead+4*len(v.Values)), binary.LittleEndian, head)
+	if err != nil {
+		return nil, err
 	}
-	for _, x := range v.Values {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
+	return binary.Append(b, binary.LittleEndian, v.Values)
 }
 
-// blockHead is the length of an encoded block before its values.
-const blockHead = 32
+// blockHead is the number of integers before the values of an encoded block.
+const blockHead = 4
 
 func decodeBlock(b []byte) (v NoiseBlock, err error) {
-	if len(b) < blockHead || len(b)%4 != 0 {
+	var head [blockHead]int64
+	n, err := binary.Decode(b, binary.LittleEndian, &head)
+	if err != nil || len(b)%4 != 0 {
 		return v, errors.New("malformed block of noise")
 	}
-	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
-	v = NoiseBlock{Step: int(number(0)), Steps: int(number(1)), First: number(2), End: number(3)}
-	v.Values = make([]float32, (len(b)-blockHead)/4)
-	for i := range v.Values {
-		v.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[blockHead+4*i:]))
-	}
-	return v, nil
+	v = NoiseBlock{Step: int(head[0]), Steps: int(head[1]), First: head[2], End: head[3]}
+	v.Values = make([]float32, len(b[n:])/4)
+	_, err = binary.Decode(b[n:], binary.LittleEndian, v.Values)
+	return v, err
 }

@@ -195,7 +195,7 @@ func TestNoiseOfPairs(t *testing.T) {
 
 func TestBlockCoder(t *testing.T) {
 	want := NoiseBlock{Step: 3, Steps: 2, First: 5, End: 6, Values: []float32{1.5, -2}}
-	encoded := encodeBlock(want)
+	encoded := must.Get(encodeBlock(want))(t)
 	if got, err := decodeBlock(encoded); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -16,10 +16,8 @@ import (
 
 // publishTableFn writes the index of a table.
 type publishTableFn struct {
-	Run, Folder, Format string
-	RunID               stream.RunID
-	Params              json.RawMessage
-	SHA256              manifest.Digest
+	Run, Folder string
+	Index       manifest.Index // without facts and files
 }
 
 func (f *publishTableFn) ProcessElement(
@@ -29,7 +27,7 @@ func (f *publishTableFn) ProcessElement(
 	summary func(*[]byte) bool,
 	emit func(string),
 ) error {
-	ix := manifest.Index{Format: f.Format, RunID: f.RunID, Params: f.Params, ParamsSHA256: f.SHA256}
+	ix := f.Index
 	if !summary((*[]byte)(&ix.Facts)) {
 		return errors.New("no summary of the table came")
 	}
@@ -93,20 +91,14 @@ func (f *publishBatchesFn) ProcessElement(
 			return err
 		}
 	}
-	index, err := manifest.Read(ctx, f.Folder)
-	if err == nil {
-		emit(index.ParamsSHA256.String())
-	}
-	return err
+	emit(ix.ParamsSHA256.String())
+	return nil
 }
 
 // publishNoiseFn writes the index of noise.
 type publishNoiseFn struct {
 	Folder, KeyFile string
-	RunID           stream.RunID
-	Params, Facts   json.RawMessage
-	SHA256          manifest.Digest
-	Recipe          manifest.File
+	Index           manifest.Index // without its secret, and of files only the recipe
 }
 
 func (f *publishNoiseFn) ProcessElement(
@@ -119,19 +111,13 @@ func (f *publishNoiseFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	ix := manifest.Index{
-		Format:       manifest.NoiseFormat,
-		RunID:        f.RunID,
-		Params:       f.Params,
-		ParamsSHA256: f.SHA256,
-		Facts:        f.Facts,
-		Files:        []manifest.File{f.Recipe},
-		Secret:       stages.IndexSecret(root, f.RunID, manifest.NoiseFolder),
-	}
+	ix := f.Index
+	ix.Files = slices.Clone(ix.Files)
+	ix.Secret = stages.IndexSecret(root, ix.RunID, manifest.NoiseFolder)
 	if err := publish(ctx, &manifest.Stage{Dir: f.Folder, Secret: true}, ix, files); err != nil {
 		return err
 	}
-	emit(f.SHA256.String())
+	emit(ix.ParamsSHA256.String())
 	return nil
 }
 
@@ -149,15 +135,13 @@ func publish(ctx context.Context, stage *manifest.Stage, ix manifest.Index, file
 	if err == nil {
 		return nil
 	}
-	if old, unread := manifest.Read(ctx, stage.Dir); unread == nil && sameIndex(old, &ix) {
-		return nil
+	old, unread := manifest.Read(ctx, stage.Dir)
+	if unread != nil {
+		return err
 	}
-	return err
-}
-
-// sameIndex reports whether a published index says what ix does.
-func sameIndex(old, ix *manifest.Index) bool {
-	var a, b bytes.Buffer
-	return old.ParamsSHA256 == ix.ParamsSHA256 && old.RunID == ix.RunID && slices.Equal(old.Files, ix.Files) &&
-		errors.Join(json.Compact(&a, old.Facts), json.Compact(&b, ix.Facts)) == nil && bytes.Equal(a.Bytes(), b.Bytes())
+	there, unread := old.Encode()
+	if text, _ := ix.Encode(); unread != nil || !bytes.Equal(text, there) {
+		return err
+	}
+	return nil
 }

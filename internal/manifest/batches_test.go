@@ -18,7 +18,7 @@ func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype
 	s := must.Get(Begin(dir, true))(t)
 	ints := func(name string, dtype DType, values []int64) File {
 		f := must.Get(s.Write(name, func(w io.Writer) error {
-			if err := (NPYHeader{dtype, []int{len(values)}}).Write(w); err != nil {
+			if err := (NPYHeader{DType: dtype, Shape: []int{len(values)}}).Write(w); err != nil {
 				return err
 			}
 			for _, v := range values {

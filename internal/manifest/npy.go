@@ -36,6 +36,8 @@ func (d DType) Size() int {
 type NPYHeader struct {
 	DType DType // of the elements
 	Shape []int // one or two dimensions, each at least 0
+
+	bytes int64 // of the header, after it was read
 }
 
 // Elements returns the number of elements, the product of the shape.
@@ -47,7 +49,10 @@ func (h NPYHeader) Elements() int {
 	return n
 }
 
-const npyMagic = "\x93NUMPY\x01\x00"
+const (
+	npyMagic = "\x93NUMPY\x01\x00"
+	npyStart = len(npyMagic) + 2 // bytes before the dictionary
+)
 
 // Write writes the header, padded so that the elements begin at a multiple of 64 bytes.
 func (h NPYHeader) Write(w io.Writer) error {
@@ -60,14 +65,9 @@ func (h NPYHeader) Write(w io.Writer) error {
 		shape += ","
 	}
 	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", h.DType, shape)
-	length := (len(npyMagic) + 2 + len(dict) + 1 + 63) / 64 * 64
-	var b bytes.Buffer
-	b.WriteString(npyMagic)
-	binary.Write(&b, binary.LittleEndian, uint16(length-len(npyMagic)-2))
-	b.WriteString(dict)
-	b.WriteString(strings.Repeat(" ", length-b.Len()-1))
-	b.WriteByte('\n')
-	_, err := w.Write(b.Bytes())
+	length := (npyStart+len(dict)+1+63)/64*64 - npyStart
+	b := binary.LittleEndian.AppendUint16([]byte(npyMagic), uint16(length))
+	_, err := w.Write(fmt.Appendf(b, "%-*s\n", length-1, dict))
 	return err
 }
 
@@ -85,7 +85,7 @@ var ErrNPYObjects = errors.New("npy header: element type object")
 // must have one or two dimensions, in C order.
 func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	var h NPYHeader
-	var head [len(npyMagic) + 2]byte
+	var head [npyStart]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return h, fmt.Errorf("npy header: %w", err)
 	}
@@ -96,6 +96,7 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	if _, err := io.ReadFull(r, dict); err != nil {
 		return h, fmt.Errorf("npy header: %w", err)
 	}
+	h.bytes = int64(npyStart + len(dict))
 	if bytes.Contains(dict, []byte("'descr': '|O'")) {
 		return h, ErrNPYObjects
 	}
@@ -127,14 +128,12 @@ type NPYInts struct {
 	r     io.Reader
 	dtype DType
 	left  int
-	buf   [1 << 15]byte
 }
 
 // NewNPYInts reads the header. size is the length of the file in bytes, which must match the
 // header.
 func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
-	counted := &countReader{r: r}
-	h, err := ReadNPYHeader(counted)
+	h, err := ReadNPYHeader(r)
 	if err != nil {
 		return nil, err
 	}
@@ -145,10 +144,10 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 			len(h.Shape),
 		)
 	}
-	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
+	if size != h.bytes+int64(h.Elements())*int64(h.DType.Size()) {
 		return nil, fmt.Errorf("npy file: its size does not fit its header")
 	}
-	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
+	return &NPYInts{r, h.DType, h.Elements()}, nil
 }
 
 // Len returns the number of elements that are left.
@@ -159,33 +158,14 @@ func (x *NPYInts) Read(dst []int64) error {
 	if len(dst) > x.left {
 		return fmt.Errorf("npy: has fewer elements than are wanted")
 	}
-	size := x.dtype.Size()
-	for len(dst) > 0 {
-		n := min(len(x.buf)/size, len(dst))
-		chunk := x.buf[:n*size]
-		if _, err := io.ReadFull(x.r, chunk); err != nil {
-			return fmt.Errorf("npy: %w", err)
-		}
-		for i := range n {
-			if x.dtype == DInt32 {
-				dst[i] = int64(int32(binary.LittleEndian.Uint32(chunk[4*i:])))
-			} else {
-				dst[i] = int64(binary.LittleEndian.Uint64(chunk[8*i:]))
-			}
-		}
-		dst = dst[n:]
-		x.left -= n
+	x.left -= len(dst)
+	if x.dtype == DInt64 {
+		return binary.Read(x.r, binary.LittleEndian, dst)
 	}
-	return nil
-}
-
-type countReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
+	short := make([]int32, len(dst))
+	err := binary.Read(x.r, binary.LittleEndian, short)
+	for i, v := range short {
+		dst[i] = int64(v)
+	}
+	return err
 }

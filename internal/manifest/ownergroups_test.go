@@ -31,7 +31,7 @@ func writeOwnerShards(t *testing.T, format string, steps int, shards ...ownerSha
 				continue
 			}
 			f := must.Get(s.Write(name, func(w io.Writer) error {
-				if err := (NPYHeader{DInt64, []int{len(values)}}).Write(w); err != nil {
+				if err := (NPYHeader{DType: DInt64, Shape: []int{len(values)}}).Write(w); err != nil {
 					return err
 				}
 				return binary.Write(w, binary.LittleEndian, values)

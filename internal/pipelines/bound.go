@@ -218,19 +218,14 @@ func (b Bound) byJob(
 	if files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return nil, summary, err
 	}
-	err = manifestio.Collected(
-		dir,
-		collectedSummary,
-		func(line []byte) error { return json.Unmarshal(line, &summary) },
-	)
+	summaries, err := manifestio.Collected(dir, collectedSummary)
 	if err != nil {
 		return nil, summary, err
 	}
-	var oddIDs []string
-	err = manifestio.Collected(dir, collectedOddIDs, func(line []byte) error {
-		oddIDs = append(oddIDs, string(line))
-		return nil
-	})
+	if err := json.Unmarshal([]byte(strings.Join(summaries, "")), &summary); err != nil {
+		return nil, summary, err
+	}
+	oddIDs, err := manifestio.Collected(dir, collectedOddIDs)
 	for _, odd := range source.Warnings(ctx, summary, oddIDs) {
 		w.jobs.log.Warn(odd.Error())
 	}

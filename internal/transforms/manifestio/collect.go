@@ -75,27 +75,20 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 // killed and leaves it, and publishing the folder removes it.
 func collectedName(name string) string { return store.TempPrefix + name }
 
-// Collected reads the output of [Collect], calls f for each line, and removes the file. A missing
-// file is [ErrUnfinished].
-func Collected(dir, name string, f func(line []byte) error) error {
+// Collected returns the output of [Collect], and removes the file. A missing file is [ErrUnfinished].
+func Collected(dir, name string) (lines []string, err error) {
 	ctx, path := context.Background(), store.Join(dir, collectedName(name))
 	b, err := store.ReadFile(ctx, path, 1<<30)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: it left no %s", ErrUnfinished, name)
+		return nil, fmt.Errorf("%w: it left no %s", ErrUnfinished, name)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &lines)
 	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	var all []string
-	if err := json.Unmarshal(b, &all); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for _, line := range all {
-		if err := f([]byte(line)); err != nil {
-			return err
-		}
-	}
-	return store.Remove(ctx, path)
+	return lines, store.Remove(ctx, path)
 }
 
 // EmitFiles emits files for [CollectedFiles], in JSON.
@@ -112,11 +105,11 @@ func EmitFiles(files []manifest.File, emit func(string)) error {
 
 // CollectedFiles reads collected [manifest.File]s.
 func CollectedFiles(dir, name string) (files []manifest.File, err error) {
-	err = Collected(dir, name, func(line []byte) error {
+	lines, err := Collected(dir, name)
+	for _, line := range lines {
 		var file manifest.File
-		err := json.Unmarshal(line, &file)
+		err = errors.Join(err, json.Unmarshal([]byte(line), &file))
 		files = append(files, file)
-		return err
-	})
+	}
 	return files, err
 }

@@ -3,7 +3,6 @@ package noiseshards
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -61,13 +60,10 @@ func run(runner string, c Config) ([]manifest.File, error) {
 	if _, err := beam.Run(context.Background(), runner, p); err != nil {
 		return nil, err
 	}
-	var files []manifest.File
-	err = manifestio.Collected(c.Dir, "files.json", func(line []byte) error {
-		var f manifest.File
-		err := json.Unmarshal(line, &f)
-		files = append(files, f)
-		return errors.Join(err, f.Check(context.Background(), c.Dir))
-	})
+	files, err := manifestio.CollectedFiles(c.Dir, "files.json")
+	for _, f := range files {
+		err = errors.Join(err, f.Check(context.Background(), c.Dir))
+	}
 	return files, errors.Join(err, c.Facts(steps, coordinates).CheckCover(files))
 }
 
