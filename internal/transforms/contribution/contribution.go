@@ -68,18 +68,6 @@ func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Add(c.Bound.Validate())
 	check.Add(c.Key.Validate())
-	check.Require(
-		c.Examples <= ownergraph.Bytes,
-		"type of the example ids",
-		c.Examples,
-		"must be int64, string or bytes",
-	)
-	check.Require(
-		c.Owners <= ownergraph.Bytes,
-		"type of the owner ids",
-		c.Owners,
-		"must be int64, string or bytes",
-	)
 	check.Require(c.EdgesInMemory >= 0, "edges in memory", c.EdgesInMemory, "must be at least 0")
 	check.Require(c.Overflow.After >= 0, "overflow", c.Overflow.After, "must begin after at least 0 bytes")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)

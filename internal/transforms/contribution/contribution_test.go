@@ -309,10 +309,10 @@ func TestEquivalentInputs(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bad := contribution.Config{Examples: 9, EdgesInMemory: -1}
+	bad := contribution.Config{EdgesInMemory: -1}
 	p, s := beam.NewPipelineWithRoot()
 	_, err := contribution.Bound(s, bad, beam.CreateList(s, [][]byte{{0}}))
-	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "edges in memory -1"} {
+	for _, want := range []string{"max examples per owner 0", "key file", "edges in memory -1"} {
 		must.Fail(t, "", want)(err)
 	}
 	var pe *param.Error

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"io/fs"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -51,7 +50,6 @@ func WriteBounded(
 			Dir:     dir,
 			Example: example,
 			Owner:   owner,
-			Mode:    uint32(manifest.PublicFile),
 			TempDir: tempDir,
 			Pools:   pools,
 		},
@@ -63,7 +61,6 @@ func WriteBounded(
 type writeBoundedFn struct {
 	Dir            string
 	Example, Owner ownergraph.IDType
-	Mode           uint32
 	TempDir        string
 	Pools          bool // the rows say in which they are
 }
@@ -83,7 +80,7 @@ func (f *writeBoundedFn) ProcessElement(
 	file, err := manifest.WriteFile(
 		f.Dir,
 		manifest.BoundedPartName(int(part)),
-		fs.FileMode(f.Mode),
+		manifest.PublicFile,
 		func(out io.Writer) error {
 			w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
 			err := sorted.Each(func(record []byte) error {
