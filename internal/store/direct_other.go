@@ -4,5 +4,4 @@ package store
 
 import "os"
 
-// setDirect does nothing.
-func setDirect(*os.File, bool) bool { return false }
+func setDirect(*os.File, bool) {}

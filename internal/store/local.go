@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // TempPrefix begins the name of every unfinished local file. A killed process leaves such files
@@ -96,37 +98,53 @@ func place(temp, path string, onlyNew bool) error {
 }
 
 // writeInPlace makes a new file under its own name from the start, so that a kill leaves no copy
-// under another name.
+// under another name. If writing fails, it removes the file.
 func writeInPlace(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	if err := create(path, mode, write); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// create makes a new file and syncs it. If writing fails, it removes the file.
-func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	if err = errors.Join(fill(f, 0, write), f.Close()); err != nil {
 		remove(path)
+		return err
 	}
-	return err
+	return syncDir(filepath.Dir(path))
 }
 
-// fill writes and syncs a file of at least size bytes.
+// fill writes and syncs a file of at least size bytes. A large one goes past the system's cache, which
+// would copy every byte once more to hold what nobody reads soon.
 func fill(f *os.File, size int64, write func(io.Writer) error) error {
-	w := newFileWriter(f, size)
+	buffer := 1 << 18
+	if size >= 1<<20 {
+		buffer *= 4
+		setDirect(f, true)
+	}
+	w := bufio.NewWriterSize(directFile{f, f}, buffer) // which begins at a page, as direct writes must
 	err := write(w)
 	if err == nil {
-		err = w.flush()
+		err = w.Flush()
 	}
 	if err == nil {
 		err = syncFile(f)
 	}
 	return err
+}
+
+// directFile writes through the system's cache from the first direct write on that the file system
+// refuses, as it does one that is not of whole pages.
+type directFile struct {
+	io.Writer // the file
+	file      *os.File
+}
+
+func (d directFile) Write(b []byte) (int, error) {
+	n, err := d.Writer.Write(b)
+	if !errors.Is(err, syscall.EINVAL) {
+		return n, err
+	}
+	setDirect(d.file, false)
+	rest, err := d.Writer.Write(b[n:])
+	return n + rest, err
 }
 
 // syncDir makes the names in a folder durable.
