@@ -105,14 +105,18 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	  '$(DEMO)/key, $(DEMO)/run/batches and $(DEMO)/run/noise are secret: the trainer has them, and nobody else.' '' \
 	  'A training of your own begins with minsep prepare, or in Python with minsep.prepare: docs/tutorial.md.'
 
-# lint has vetted all packages: go test need not do it again. The tests of integration read files of another module, which Go does not see when it takes a result from its cache. They run
-# beside the others, since many of them wait for programs that use one processor; their lines come at the end.
-test: lint jax airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
+# Three groups run side by side, since each waits for programs that use one processor, or for the network: the tests of the product,
+# whose lines come first; the tests of integration, after what they need was fetched; and lint, which vets all packages, so that go test
+# need not. The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
+test: ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
 	@mkdir -p out
-	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; code=0; \
-	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -vet=off -timeout 40m -count=1 ./integration/... ./examples/... > out/integration.txt 2>&1 & integration=$$!; \
+	@export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; code=0; \
+	$(MAKE) -s lint race-fast > out/lint.txt 2>&1 & lint=$$!; \
+	{ $(MAKE) -s jax airflow flink buildah && $(flink_env) \
+	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -vet=off -timeout 40m -count=1 ./integration/... ./examples/...; } > out/integration.txt 2>&1 & integration=$$!; \
 	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/test.json -- -vet=off -timeout 40m ./... || code=1; \
 	wait $$integration || code=1; cat out/integration.txt; \
+	wait $$lint || code=1; cat out/lint.txt; \
 	echo "The slowest tests:"; cat out/integration.json out/test.json | $(GO) tool gotestsum tool slowest --num 5; exit $$code
 
 check: lint ## lint and run the tests of the packages without Beam, in their short form
