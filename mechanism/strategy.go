@@ -2,8 +2,10 @@ package mechanism
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
@@ -224,8 +226,10 @@ func (s *Strategy) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a strategy and validates it. It refuses another version and fields it does not
 // know.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
-	var head struct{ Version int }
-	if err := json.Unmarshal(data, &head); err != nil {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := strictjson.Loose(data, &head); err != nil {
 		return fmt.Errorf("strategy: %w", err)
 	}
 	if head.Version != version {
@@ -233,7 +237,8 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	}
 	var read plain
 	if err := strictjson.Unmarshal(data, &wire{plain: &read}); err != nil {
-		return fmt.Errorf("strategy: %w", err)
+		// Package json puts the name of an embedded struct before the field's.
+		return errors.New("strategy: " + strings.TrimPrefix(err.Error(), "plain."))
 	}
 	if err := (*Strategy)(&read).Validate(); err != nil {
 		return err

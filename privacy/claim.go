@@ -46,7 +46,7 @@ type Claim struct {
 	SingleExamples      bool  // protect single examples only, however many an owner has
 
 	Epsilon         float64 // finite, at least 0
-	Delta           float64 // at least 1e-300, below 1
+	Delta           float64 // at least 1e-299, below 1
 	NoiseMultiplier float64 // certify this one only: standard deviation over clip norm; 0 for the smallest that can be verified
 
 	Samples uint64        // budget of a certificate; or

@@ -38,8 +38,8 @@ type Statistic struct {
 
 // Statistics asks for a release of private statistics, with the noise of the Laplace mechanism.
 type Statistics struct {
-	Name       string      `json:"name" flag:"name" help:"name of the release: small letters, digits, - and _"` // of the release: small letters, digits, - and _
-	Epsilon    float64     `json:"epsilon" flag:"epsilon" help:"epsilon of the whole release, above 0"`         // of the whole release; each statistic takes an equal part
+	Name       string      `json:"name" flag:"name" help:"name of the release: small letters, digits, - and _"`                   // of the release: small letters, digits, - and _
+	Epsilon    float64     `json:"epsilon" flag:"epsilon" help:"epsilon of the whole release, at least 1e-12 for each statistic"` // of the whole release, at least 1e-12 for each statistic, which takes an equal part
 	Statistics []Statistic `json:"statistics"`
 }
 
@@ -62,7 +62,9 @@ func (s Statistics) Validate() error {
 	k := param.Checker{}
 	k.Require(releaseName.MatchString(s.Name), "name", s.Name,
 		"must be of small letters, digits, - and _, at most 64")
-	k.Require(s.Epsilon > 0 && !math.IsInf(s.Epsilon, 1), "epsilon", s.Epsilon, "must be finite and above 0")
+	least := 1e-12 * float64(max(1, len(s.Statistics)))
+	k.Require(s.Epsilon >= least && !math.IsInf(s.Epsilon, 1), "epsilon", s.Epsilon,
+		fmt.Sprintf("must be finite and at least %g, 1e-12 for each statistic: less releases nothing but noise", least))
 	k.Require(len(s.Statistics) > 0, "statistics", "none", "must be at least one")
 	for _, one := range s.Statistics {
 		one.check(&k)

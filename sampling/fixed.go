@@ -3,6 +3,7 @@ package sampling
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -150,11 +151,16 @@ func shuffled(priority []uint64) []int32 {
 }
 
 // CheckExamples returns an [InfeasibleError] unless batches can be formed of this many examples,
-// each of an owner of its own.
+// each of an owner of its own. It validates s first.
 func (s Fixed) CheckExamples(examples int64) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
 	largest := examples
 	if s.Steps > 1 {
-		largest = min(examples/int64(s.MinSep), int64(s.bound())*examples/int64(s.Steps))
+		high, low := bits.Mul64(uint64(s.bound()), uint64(examples))
+		each, _ := bits.Div64(high, low, uint64(s.Steps))
+		largest = min(examples/int64(s.MinSep), int64(each))
 	}
 	if int64(s.BatchSize) <= largest {
 		return nil

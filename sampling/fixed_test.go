@@ -2,6 +2,7 @@ package sampling_test
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -155,5 +156,12 @@ func TestFixedInfeasible(t *testing.T) {
 	p.BatchSize = 125
 	if _, err := p.Spec(sampling.Population{Examples: 1000}); err != nil {
 		t.Errorf("125 of 1000 examples: %v", err)
+	}
+	if _, err := p.Spec(sampling.Population{Examples: math.MaxInt64}); err != nil {
+		t.Errorf("125 of 2^63-1 examples: %v", err)
+	}
+	for _, minSep := range []int{1, 2, math.MaxInt64} {
+		p.Steps, p.MinSep = math.MaxInt64, minSep
+		must.Fail(t, "2^63-1 steps", "steps 9223372036854775807: must be from 1 to 16777216")(p.Spec(sampling.Population{Examples: 1000}))
 	}
 }

@@ -234,17 +234,17 @@ func TestEdited(t *testing.T) {
 // TestRefused: what has no bound, and what else is wrong, is refused.
 func TestRefused(t *testing.T) {
 	for rule, change := range map[string]func(s *privacy.Statistics){
-		"name":             func(s *privacy.Statistics) { s.Name = "../x" },
-		"above 0":          func(s *privacy.Statistics) { s.Epsilon = 0 },
-		"at least one":     func(s *privacy.Statistics) { s.Statistics = nil },
-		"finite bounds":    func(s *privacy.Statistics) { s.Statistics[1].Lower, s.Statistics[1].Upper = 0, 0 },
-		"+Inf":             func(s *privacy.Statistics) { s.Statistics[2].Upper = math.Inf(1) },
-		"name the classes": func(s *privacy.Statistics) { s.Statistics[0].Classes = nil },
-		"class once":       func(s *privacy.Statistics) { s.Statistics[0].Classes = []string{"a", "a"} },
-		"finite square":    func(s *privacy.Statistics) { s.Statistics[2].Upper = 1e200 },
-		"0 ranks":          func(s *privacy.Statistics) { s.Statistics[3].Ranks = nil },
-		"from 0 to 1":      func(s *privacy.Statistics) { s.Statistics[3].Ranks = []float64{1.5} },
-		"kind":             func(s *privacy.Statistics) { s.Statistics[3].Kind = "mode" },
+		"name":                              func(s *privacy.Statistics) { s.Name = "../x" },
+		"must be finite and at least 4e-12": func(s *privacy.Statistics) { s.Epsilon = 0 },
+		"at least one":                      func(s *privacy.Statistics) { s.Statistics = nil },
+		"finite bounds":                     func(s *privacy.Statistics) { s.Statistics[1].Lower, s.Statistics[1].Upper = 0, 0 },
+		"+Inf":                              func(s *privacy.Statistics) { s.Statistics[2].Upper = math.Inf(1) },
+		"name the classes":                  func(s *privacy.Statistics) { s.Statistics[0].Classes = nil },
+		"class once":                        func(s *privacy.Statistics) { s.Statistics[0].Classes = []string{"a", "a"} },
+		"finite square":                     func(s *privacy.Statistics) { s.Statistics[2].Upper = 1e200 },
+		"0 ranks":                           func(s *privacy.Statistics) { s.Statistics[3].Ranks = nil },
+		"from 0 to 1":                       func(s *privacy.Statistics) { s.Statistics[3].Ranks = []float64{1.5} },
+		"kind":                              func(s *privacy.Statistics) { s.Statistics[3].Kind = "mode" },
 	} {
 		of := ask
 		of.Statistics = slices.Clone(ask.Statistics)

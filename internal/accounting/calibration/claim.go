@@ -16,7 +16,7 @@ type Problem struct {
 	Run     accounting.Run  // the run that privacy is claimed for
 	Unit    accounting.Unit // "" for accounting.UnitOwner
 	Epsilon float64         // finite, at least 0
-	Delta   float64         // at least 1e-300 and below 1
+	Delta   float64         // at least 1e-299 and below 1
 
 	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
 	NoiseMultiplier float64
@@ -64,7 +64,7 @@ const leastComposed, leastSampled = 1e-18, 1e-40
 func (p Problem) ValidateClaim() error {
 	c := param.Checker{}
 	c.Require(p.Epsilon >= 0 && p.Epsilon <= MostEpsilon, "epsilon", p.Epsilon, "must be from 0 to 10,000: more protects nobody")
-	c.Require(p.Delta >= 1e-300 && p.Delta <= 0.99, "delta", p.Delta, "must be from 1e-300 to 0.99: more protects nobody")
+	c.Require(p.Delta >= 1e-299 && p.Delta <= 0.99, "delta", p.Delta, "must be from 1e-299 to 0.99: more protects nobody")
 	c.Requiref(len(p.AlsoEpsilon) <= MostAlso, "also epsilon", len(p.AlsoEpsilon), "must be at most %d numbers", MostAlso)
 	for i, epsilon := range p.AlsoEpsilon {
 		c.Require(epsilon >= 0 && epsilon <= MostEpsilon, "also epsilon", epsilon, "must be numbers from 0 to 10,000")
