@@ -113,11 +113,12 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 		Out:   w.set.Out,
 		Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()},
 	}
+	out := anew(manifest.BoundedFolder, false, b.Bound)
 	if w.set.DryRun {
-		return result, w.mayWrite(ctx, manifest.BoundedFolder)
+		return result, w.mayWrite(ctx, out)
 	}
 	err := w.write(
-		anew(manifest.BoundedFolder, false),
+		out,
 		func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 			result.RunID = run.RunID.String()
 			index, summary, err := b.bound(ctx, w, source, run, stage)

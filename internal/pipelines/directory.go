@@ -31,12 +31,26 @@ func (w *work) lock() (err error) {
 }
 
 // mayWrite returns the error that a stage would meet later because its folder holds a result.
-func (w *work) mayWrite(ctx context.Context, folder string) error {
-	dir := store.Join(w.path, folder)
+func (w *work) mayWrite(ctx context.Context, o output) error {
+	dir := store.Join(w.path, o.folder)
 	if _, err := manifest.Read(ctx, dir); err == nil {
-		return fmt.Errorf("folder %s: %w", dir, manifest.ErrExists)
+		return exists(dir, o.params)
 	}
 	return nil
+}
+
+// exists returns the error for a folder with a finished result. It says in what its parameters differ
+// from those that were asked for.
+func exists(dir string, params any) error {
+	of := "of these same parameters"
+	there, err := manifest.Read(context.Background(), dir)
+	now, _, _ := manifest.Params(params) // which were encoded before
+	if err != nil {
+		of = "of parameters that cannot be read"
+	} else if differs := stages.JSONDifferences(there.Params, now, "asked for now"); differs != nil {
+		of = "of other parameters (" + strings.Join(differs, "; ") + ")"
+	}
+	return fmt.Errorf("folder %s: is %s: %w", dir, of, manifest.ErrExists)
 }
 
 // HasRoom refuses a result that does not fit into the free space, before its first byte. It accepts

@@ -77,14 +77,15 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	// A run directory must hold the table that its batches are rows of, also where --bounded names
 	// another one.
 	copyTo, err := w.copyTo(ctx, source)
+	out := anew(manifest.BatchesFolder, true, manifest.BatchesParams{Scheme: formed.Scheme})
 	if err == nil && o.DryRun {
-		err = w.mayWrite(ctx, manifest.BatchesFolder)
+		err = w.mayWrite(ctx, out)
 	}
 	if err != nil || o.DryRun {
 		return formed, err
 	}
 	err = w.write(
-		anew(manifest.BatchesFolder, true),
+		out,
 		func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
 			if copyTo != "" {
 				if err := manifest.CopyFolder(ctx, source.Table.Dir, copyTo); err != nil {

@@ -147,7 +147,7 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 		return err
 	}
 	out := output{
-		folder: manifest.NoiseFolder, secret: true,
+		folder: manifest.NoiseFolder, secret: true, params: r.Params,
 		resume: func(run manifest.Run) (same manifest.Digest, err error) {
 			r.Bind(w.root, run.RunID, key)
 			return layoutDigest(r, facts)

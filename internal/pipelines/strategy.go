@@ -37,7 +37,7 @@ func (s Strategy) Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return w.write(
-		anew(manifest.StrategyFolder, false),
+		anew(manifest.StrategyFolder, false, s.Params),
 		func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 			strategy, err := stages.MakeStrategy(ctx, s.Params)
 			if err != nil {

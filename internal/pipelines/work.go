@@ -116,6 +116,7 @@ func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) err
 type output struct {
 	folder string
 	secret bool
+	params any // as the index of the folder has them
 	// resume is of a stage that can go on where it was stopped: it returns the digest that
 	// decides the files, before anything is removed. nil: a stage that was stopped begins anew.
 	resume func(run manifest.Run) (same manifest.Digest, err error)
@@ -124,8 +125,8 @@ type output struct {
 }
 
 // anew returns the output of a stage that begins anew after it was stopped.
-func anew(folder string, secret bool) output {
-	return output{folder, secret, nil, func(err error) bool { return errors.Is(err, ErrLeft) },
+func anew(folder string, secret bool, params any) output {
+	return output{folder, secret, params, nil, func(err error) bool { return errors.Is(err, ErrLeft) },
 		"nothing is left of the result; make room, or give another --out, and repeat the command"}
 }
 
@@ -146,6 +147,9 @@ func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage
 	return w.inRun(o.kept, func(run manifest.Run) error {
 		dir := store.Join(w.path, o.folder)
 		stage, err := o.begin(dir, run)
+		if errors.Is(err, manifest.ErrExists) {
+			return exists(dir, o.params)
+		}
 		if err != nil {
 			return err
 		}

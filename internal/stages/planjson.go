@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"minsep/sampling"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -47,12 +48,21 @@ func flattenJSON(path, separator string, b []byte, flat map[string]string) {
 		if json.Compact(&line, b) != nil {
 			line.Write(b)
 		}
-		flat[path] = line.String()
+		flat[path] = readable(line.String())
 		return
 	}
 	for name, value := range object {
 		flattenJSON(strings.TrimPrefix(path+separator+name, separator), separator, value, flat)
 	}
+}
+
+// readable returns a hexadecimal number, as noise has them, in decimals.
+func readable(value string) string {
+	x, err := strconv.ParseFloat(strings.Trim(value, `"`), 64)
+	if err != nil || !strings.HasPrefix(value, `"0x`) {
+		return value
+	}
+	return fmt.Sprint(x)
 }
 
 // Differences says how two samplers differ, parameter by parameter.
