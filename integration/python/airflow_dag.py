@@ -1,8 +1,6 @@
-"""Imports the DAG of deploy/airflow as Airflow does, and runs its tasks: python airflow_dag.py FOLDER COMMAND PLAN OUT [PLAN OUT ...].
+"""Runs the DAG of deploy/airflow as Airflow does, in one process: python airflow_dag.py FOLDER COMMAND [PLAN OUT ...].
 
-Makes the database, and registers the DAG, as ``airflow db migrate`` and ``airflow dags reserialize``
-do, in this one process: Airflow takes seconds to start. Its last line is JSON: what could not be
-imported, the tasks in order, and for each plan the state of its run and of each task.
+Its last line is JSON: what could not be imported, the tasks in order, and the states of each run.
 """
 
 import json

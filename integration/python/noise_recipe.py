@@ -5,9 +5,8 @@
 
 With words by AES-128 values agree to 1e-12 of their size or of the deviation of independent noise, whichever is larger,
 before they are rounded to the grid; after it to that and one step of the grid. With words by ChaCha12 they agree to the
-last bit. Exit codes: 0 all values agree; 1 some differ; 2 a fault in the
-command line; 3 nothing to compare, as where the noise was made without --files. It needs numpy and cryptography. Use `rows` in a trainer that makes its own
-noise, and `contribution` in every trainer.
+last bit. Exit codes: 0 all values agree; 1 some differ; 2 a fault in the command line; 3 nothing to compare, without
+noise --files. Use `rows` in a trainer that makes its own noise, and `contribution` in every trainer.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Trains a classifier with the run directory "run" of edges.csv, and asks what it has learned: the last step of the wheel's test.
-
-It is run by the Python into which the wheel was installed, and needs nothing else.
-"""
+"""Trains a classifier with the run directory "run" of edges.csv: the last step of the wheel's test, by the Python that has it."""
 
 import shutil
 import subprocess
