@@ -296,9 +296,13 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) ([][2]*d
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, with as large accepted means as
-// the budget affords, up to Apart standard errors above the expected ones, and at least so many.
+// the budget affords, at least so many standard errors above the expected ones, and up to Apart of the
+// last candidate; one with a fallback does with fewer.
 func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Protocol, error) {
-	budget := c.left(len(pairs))
+	budget, most := c.left(len(pairs)), float64(Apart)
+	if len(pairs) > 1 {
+		most = mainMost
+	}
 	try := func(errors float64) (accounting.Thresholds, []accounting.Test, error) {
 		var goals []accounting.Goal
 		for i, pair := range pairs {
@@ -306,12 +310,12 @@ func (c *calibrator) fix(pairs [][2]*divergence, least float64) (*accounting.Pro
 		}
 		return c.allocate(goals, budget)
 	}
-	t, tests, err := try(Apart)
+	t, tests, err := try(most)
 	if err != nil {
 		if _, _, err = try(least); err != nil {
 			return nil, err
 		}
-		errors, _ := bisect.Between(least, Apart, 0.01, func(errors float64) bool {
+		errors, _ := bisect.Between(least, most, 0.01, func(errors float64) bool {
 			_, _, err := try(errors)
 			return err == nil
 		})

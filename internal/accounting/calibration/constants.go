@@ -51,8 +51,9 @@ const (
 
 	// mainErrors is the distance of the accepted mean above the expected one, in standard errors of
 	// estimate and trial together: the main candidate is accepted nine times in ten. That of the
-	// fallback is Apart: it is rejected once in a thousand cases.
-	mainErrors = 1.3
+	// fallback is Apart: it is rejected once in a thousand cases. Where the budget allows it, that of
+	// the main candidate is up to mainMost, at which it is accepted 39 times in 40.
+	mainErrors, mainMost = 1.3, 2
 
 	// smallShare is the part of the samples that the fallback may take, and the part of planWork that
 	// is enough once something is seen.
